@@ -94,9 +94,6 @@ class Machine(NamedTuple):
         with self.database.transaction() as transaction:
             remove_signer(transaction, name)
 
-    def listens(self) -> bool:
-        return self.follower._feed is not None and not self.follower._feed.closed
-
     def names(self) -> list[str]:
         return [json.loads(item)["id"] for item in self.listing.items(0, self.listing.total)]
 
@@ -123,7 +120,7 @@ async def machines(postgres: PostgresServer, migrated: str, tmp_path: Path) -> A
         each.database.close()
 
 
-def machine(database: PostgresDatabase, near_seconds: float = 0.005) -> Machine:
+def machine(database: PostgresDatabase) -> Machine:
     clock, announced, forks = Clock(), list[str](), list[str]()
     book = TokenCache(PROOFS, lambda token: None)
     listing = Listing("signers", "id", encode, database, preload=True)
@@ -136,7 +133,6 @@ def machine(database: PostgresDatabase, near_seconds: float = 0.005) -> Machine:
         report_fork=lambda problem, known: forks.append(problem),
         distrust_tokens=book.distrust,
         monotonic=clock,
-        near_seconds=near_seconds,
     )
     follower.load()
     return Machine(database, book, listing, follower, clock, announced, forks)
@@ -171,17 +167,6 @@ async def test_a_write_of_the_same_machine_is_in_the_next_answer(machines: list[
         here.create(f"s{number}")
         assert await here.headers() == []
         assert here.names()[-1] == f"s{number}"
-
-
-async def test_a_connection_that_no_longer_listens_delays_and_hides_nothing(
-    machines: list[Machine], postgres: PostgresServer
-) -> None:
-    here, there = machines
-    await eventually(here.listens)
-    postgres.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
-    there.create("one")
-    await eventually(lambda: here.names() == ["one"])
-    await eventually(here.listens)
 
 
 async def test_a_row_that_cannot_be_read_is_told_and_followed_again_when_it_is_mended(machines: list[Machine]) -> None:

@@ -34,9 +34,9 @@ SCOPES = (A, B, Scope(networks=("dev",)), Scope(relayers=("r1", "r2", "r4")), Sc
 class Worker:
     """One process: a connection of its own, and what it keeps in memory."""
 
-    def __init__(self, home: Path, near_seconds: float) -> None:
+    def __init__(self, home: Path) -> None:
         self.store = open_home(home)
-        self.lists = ScopedLists(self.store.database, self.store.vault, near_seconds)
+        self.lists = ScopedLists(self.store.database, self.store.vault)
 
     async def change(self, work: Callable[[Transaction], Any]) -> None:
         """In a thread where the server is another one, as the writer of a worker does."""
@@ -94,8 +94,8 @@ Start = Callable[..., Worker]
 async def start(home: Path) -> AsyncIterator[Start]:
     async with AsyncExitStack() as stack:
 
-        def starting(near_seconds: float = 0.005) -> Worker:
-            worker = Worker(home, near_seconds)
+        def starting() -> Worker:
+            worker = Worker(home)
             stack.callback(worker.store.close)
             stack.push_async_callback(worker.lists.close)
             return worker
@@ -155,8 +155,7 @@ async def test_a_relayer_that_changes_its_network_moves(worker: Worker) -> None:
 
 
 async def test_any_changes_leave_what_the_statements_of_a_scope_find(start: Start, worker: Worker) -> None:
-    """Two workers; the second one brings what it lacks with its own commits."""
-    draw, workers = random.Random(44), (worker, start(-1.0))
+    draw, workers = random.Random(44), (worker, start())
     relayers, signers = list[str](), ["s0", "s1"]
     for number in range(120):
         writer, labels = draw.choice(workers), draw.choice(({}, {"team": "a"}, {"team": "b", "env": "x"}))

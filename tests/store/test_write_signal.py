@@ -1,24 +1,15 @@
-"""The signal of a write is sent whatever other processes do."""
+"""Each signal changes what readers compare."""
 
-import fcntl
 from pathlib import Path
 
 from relaydeck.store.write_signal import WriteSignal
 
 
-def test_a_signal_follows_the_one_before_it(tmp_path: Path) -> None:
-    signal = WriteSignal(tmp_path / "signal")
-    first = signal.send(of_tokens=False)
-    second = signal.send(of_tokens=True)
-    assert second.before == first.after == (first.after[0], first.before[1])
-    assert (signal.last(), signal.last_of_tokens()) == second.after
-
-
-def test_a_process_that_was_stopped_with_the_lock_does_not_stop_others(tmp_path: Path) -> None:
-    signal = WriteSignal(tmp_path / "signal")
-    known = signal.send(of_tokens=False).after
-    with (tmp_path / "signal").open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        sent = signal.send(of_tokens=False)
-    assert sent.before != known  # so nobody takes it for the only write since
-    assert signal.last() == sent.after[0] != known[0]
+def test_a_signal_of_a_token_changes_both_cells_and_any_other_one(tmp_path: Path) -> None:
+    signal, other = WriteSignal(tmp_path / "signal"), WriteSignal(tmp_path / "signal")
+    seen = [(other.last(), other.last_of_tokens())]
+    for of_tokens in (False, True):
+        signal.send(of_tokens=of_tokens)
+        seen.append((other.last(), other.last_of_tokens()))
+    assert (len({every for every, _ in seen}), [tokens for _, tokens in seen]) == (3, [0, 0, seen[2][1]])
+    assert seen[2][1] != 0

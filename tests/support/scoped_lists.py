@@ -15,9 +15,9 @@ from relaydeck.store.vault import Vault
 
 
 class ScopedLists:
-    """In a running event loop. `near_seconds` below 0: a commit of this process brings what it lacks."""
+    """In a running event loop."""
 
-    def __init__(self, database: Database, vault: Vault, near_seconds: float = 0.005) -> None:
+    def __init__(self, database: Database, vault: Vault) -> None:
         preload = database.remote
         encode = {"signers": signer_encoder(widened=False), "relayers": relayer_encoder(vault, lambda damage: None)}
         columns = {"signers": signer_changes.LIST_COLUMNS, "relayers": relayer_rows.COLUMNS}
@@ -32,7 +32,6 @@ class ScopedLists:
                 self._forget,
                 stale_seconds=60,
                 report_problem=lambda problem: None,
-                near_seconds=near_seconds,
             )
         else:
             self.follower = Follower(database, tables, self._forget)

@@ -175,14 +175,14 @@ def backup_drill(file: Path | None, passphrase_file: Path | None, unauthenticate
     """Restore FILE into a scratch database and check it. Default: a new backup.
 
     The drill authenticates FILE with the master key, compares every table, opens every sealed value and verifies the
-    audit log. The scratch database is a file in the temporary folder (TMPDIR). With PostgreSQL it is a database on the
-    same server, if this user may create one. It is removed afterwards. Exits 1 on any difference.
+    audit log. The scratch database is a file in the temporary folder (TMPDIR), also with PostgreSQL. It is removed
+    afterwards. Exits 1 on any difference.
     """
     settings = read_settings()
     with (
         _given_or_new(file, settings) as path,
         _checked_backup(path, settings.master_key_path, passphrase_file, unauthenticated) as backup,
-        copy.scratch_database(settings.database) as database,
+        copy.scratch_database() as database,
     ):
         compared = copy.restore_into_scratch(backup.file, database, progress_bar, backup.keyring)
         secrets = None if backup.keyring is None else copy.check_secrets(database, backup.keyring)

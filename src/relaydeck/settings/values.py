@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from urllib.parse import parse_qs, parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
 from relaydeck.identifiers import identifier_problem
 from relaydeck.secret import Secret
@@ -179,12 +179,6 @@ class DatabaseUrl(Secret):
     def sqlite_path(self) -> Path | None:
         """The file of an SQLite database; None for any other database."""
         return Path(self.reveal().removeprefix(_SQLITE)) if self.reveal().startswith(_SQLITE) else None
-
-    def beside(self, name: str) -> "DatabaseUrl":
-        """The URL of another database on the same server."""
-        parts = urlsplit(self.reveal())
-        query = urlencode([each for each in parse_qsl(parts.query) if each[0] != "dbname"], quote_via=quote)
-        return DatabaseUrl(urlunsplit(parts._replace(path=f"/{name}", query=query)))
 
     def __str__(self) -> str:
         if self.sqlite_path is not None:

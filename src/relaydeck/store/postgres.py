@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -24,7 +24,6 @@ from relaydeck.store.database import (
 )
 from relaydeck.store.lock_holder import COPYING, END_SILENT, LONGEST_SILENCE, OnLockWait, find_session
 from relaydeck.store.postgres_connection import (
-    CHANNEL,
     LONGEST_MIGRATION,
     LONGEST_STATEMENT,
     PostgresConnection,
@@ -39,7 +38,6 @@ from relaydeck.store.postgres_connection import (
 )
 from relaydeck.store.postgres_reader import (
     SUSPENDED,
-    ChangeFeed,
     PostgresCursor,
     PostgresReader,
     ReaderThreads,
@@ -49,19 +47,9 @@ from relaydeck.store.postgres_reader import (
     try_write,
 )
 from relaydeck.store.rows import Stage, StagedRows, Table, slices
-from relaydeck.store.write_signal import Sent, WriteSignal
+from relaydeck.store.write_signal import WriteSignal
 
 _ROWS_TO_COPY = 256  # from which on COPY takes less time than INSERT
-
-
-Results = list[list[Row]]
-
-
-class CommitQueries(NamedTuple):
-    """What to read in the message of a commit."""
-
-    statements: Sequence[tuple[str, Values]]  # the values are integers
-    accept: Callable[[Results, Sent], None]  # called in the thread of the commit, after its signal
 
 
 class PostgresTransaction(Transaction):
@@ -171,8 +159,8 @@ _LONGEST_LOCK_WAIT = 8.0  # after which no further attempt is made; the server e
 _LONGEST_BEGIN = 5.0  # of one attempt, if the server does not answer
 _MIGRATION_LOCK = int.from_bytes(b"relaydck")
 OPENING_LOCK = _MIGRATION_LOCK + 1
-# Each worker has one connection that listens, and uses it for nothing else. While a service connects again, its others
-# may be there first: those of versions before URLS_SINCE have this name, and of others a longer one.
+# Each worker of such a version has one connection that listens, and uses it for nothing else. While a service connects
+# again, its others may be there first, which have this name.
 _SERVING = (
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
     " AND (query LIKE 'LISTEN %' OR application_name = 'relaydeck')"
@@ -204,7 +192,7 @@ _BEGIN_UNVERSIONED = (
 # commit in the order of their revisions.
 _BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
-    f" UPDATE clock SET revision = revision + 1 RETURNING pg_notify('{CHANNEL}', revision::text);"
+    " UPDATE clock SET revision = revision + 1;"
     # A statement of its own: one statement sees the database as of its start, which is before it waited for the lock.
     f" SELECT {START_COLUMNS} FROM clock"
 )
@@ -231,7 +219,6 @@ class PostgresDatabase(PostgresReader, Database):
         self._copying: Row | None = None  # of the holder of the lock, when last seen
         self.serves_requests = False  # the wait for a commit is shorter then
         self.newest_event = 0  # the greatest number of an event that this process knows
-        self.at_commit: Callable[[], CommitQueries | None] = lambda: None  # what to read in its message; in its thread
 
     @property
     def reader(self) -> PostgresConnection:
@@ -272,26 +259,19 @@ class PostgresDatabase(PostgresReader, Database):
         transaction.newest_event = self.newest_event
         with _rolled_back_on_error(connection):
             yield transaction
-            queries = self.at_commit()
-            results = self._commit(connection, transaction, queries.statements if queries else ())
+            self._commit(connection, transaction)
         self.newest_event = max(self.newest_event, transaction.newest_event)
-        sent = self.write_signal.send(of_tokens=transaction.changes_tokens)
-        if queries is not None and results is not None:
-            queries.accept(results, sent)
+        self.write_signal.send(of_tokens=transaction.changes_tokens)
 
-    def _commit(
-        self, connection: PostgresConnection, transaction: Transaction, queries: Sequence[tuple[str, Values]]
-    ) -> Results | None:
-        """None: it was confirmed, but without the results of the queries."""
+    def _commit(self, connection: PostgresConnection, transaction: Transaction) -> None:
         self._is_committing = True
         try:
             with connection.waiting(_LONGEST_COMMIT if self.serves_requests else LONGEST_STATEMENT):
-                return _commit(connection, transaction.audit_head, queries)
+                _commit(connection, transaction.audit_head)
         except StoreTrouble as trouble:
             if not connection.closed:
                 raise  # the server answered that it did not commit
             self._confirm(transaction, trouble)
-            return None
         finally:
             self._is_committing = False
 
@@ -349,9 +329,6 @@ class PostgresDatabase(PostgresReader, Database):
 
     def open_reader(self) -> PostgresReader:
         return PostgresReader(self._url, soon=not has_connect_timeout(self._url))
-
-    def listen(self) -> ChangeFeed:
-        return ChangeFeed(self._url)
 
     @contextmanager
     def migration(self, lock_seconds: float = 0) -> Iterator[Execute]:
@@ -504,30 +481,15 @@ def _rolled_back_on_error(connection: PostgresConnection) -> Iterator[None]:
         raise
 
 
-def _commit(
-    connection: PostgresConnection, audit_head: bytes | None = None, queries: Sequence[tuple[str, Values]] = ()
-) -> Results:
+def _commit(connection: PostgresConnection, audit_head: bytes | None = None) -> None:
+    """All in one message, which takes no parameters: the head costs no round trip."""
+    head = "" if audit_head is None else f"UPDATE clock SET audit_head = decode('{audit_head.hex()}', 'hex'); "
     with translate_errors():
-        ended, results = _run_commit(connection, audit_head, queries)
-    if ended != "COMMIT":  # the server rolls back at COMMIT when a statement before it failed
+        committed = connection.execute(f"{head}COMMIT".encode(), prepare=False)
+        if head:
+            committed.nextset()
+    if committed.statusmessage != "COMMIT":  # the server rolls back at COMMIT when a statement before it failed
         raise StoreTrouble("a statement of the transaction failed, so the server rolled it back")
-    return results
-
-
-def _run_commit(
-    connection: PostgresConnection, audit_head: bytes | None, queries: Sequence[tuple[str, Values]]
-) -> tuple[str | None, Results]:
-    """All in one message, which takes no parameters: neither the head nor the queries cost a round trip."""
-    head = [] if audit_head is None else [f"UPDATE clock SET audit_head = decode('{audit_head.hex()}', 'hex')"]
-    selects = [to_postgres(sql).decode() % values for sql, values in queries]
-    committed = connection.execute("; ".join([*head, *selects, "COMMIT"]).encode(), prepare=False)
-    if head:
-        committed.nextset()
-    results: Results = []
-    for sql, _ in queries:
-        results.append(named_rows(sql, committed))
-        committed.nextset()
-    return committed.statusmessage, results
 
 
 def _unconfirmed(trouble: StoreTrouble) -> StoreUnconfirmed:

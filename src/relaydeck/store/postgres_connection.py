@@ -31,7 +31,6 @@ from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store.lock_holder import LONGEST_SILENCE, session_name
 
 Result = TypeVar("Result")
-CHANNEL = "relaydeck"  # each commit notifies it of its revision
 
 # A server that disappears without closing the connection is noticed within a minute. The URL overrides these.
 _DEFAULTS = {
@@ -206,26 +205,6 @@ def _checked(connection: PostgresConnection, url: DatabaseUrl) -> PostgresConnec
     # All integers have one type, so that the server plans a statement once, whatever the size of its numbers.
     connection.adapters.register_dumper(int, Int8Dumper)
     return connection
-
-
-def create_database(url: DatabaseUrl, name: str) -> bool:
-    """Create another database on the same server. False when this user may not, or the server refuses."""
-    with connect(url, writes=True) as connection:
-        try:
-            connection.execute("SET statement_timeout = '60s'")
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())
-        except psycopg.Error:
-            return False
-    return True
-
-
-def drop_database(url: DatabaseUrl, name: str) -> None:
-    try:
-        with connect(url, writes=True) as connection:
-            connection.execute("SET statement_timeout = '60s'")
-            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
-    except psycopg.Error:
-        raise StoreTrouble(f"the database {name} could not be dropped: drop it by hand") from None
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 A connection that breaks fails the current query with StoreTrouble; the next one connects again.
 """
 
-import asyncio
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -19,7 +17,6 @@ from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store.database import NO_VALUES, Reader, Result, Row, Scoped, Values
 from relaydeck.store.lock_holder import LockHolder, find_session
 from relaydeck.store.postgres_connection import (
-    CHANNEL,
     LONGEST_WAIT,
     PostgresConnection,
     connect,
@@ -250,52 +247,6 @@ class PostgresReader(Scoped, Reader):
         if self._reader is not None:
             self._reader.close()
         self._reader = None
-
-
-_LONGEST_LISTEN = 1.5  # seconds: a refresh waits for it, and finds out whether the server is silent
-
-
-class ChangeFeed:
-    """A connection that receives a notification for each commit, by any machine."""
-
-    def __init__(self, url: DatabaseUrl) -> None:
-        """In a thread, because it waits for the server."""
-        self._connection = connect(url, purpose="listen", soon=True)
-        try:
-            with translate_errors(), self._connection.waiting(_LONGEST_LISTEN):
-                self._connection.execute(f"LISTEN {CHANNEL}")
-                # A duplicate: the driver closes its socket when the connection breaks, while the event loop still
-                # watches it.
-                self._descriptor = os.dup(self._connection.fileno())
-        except BaseException:
-            self._connection.close()
-            raise
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self.closed = False
-
-    def watch(self, on_change: Callable[[], None]) -> None:
-        """Call `on_change` in the event loop when notifications arrive, and at the end of the connection."""
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._descriptor, self._consume, on_change)
-
-    def _consume(self, on_change: Callable[[], None]) -> None:
-        """Discard the notifications that arrived: a refresh finds out which revisions."""
-        try:
-            self._connection.pgconn.consume_input()
-            while self._connection.pgconn.notifies() is not None:
-                pass
-        except psycopg.Error:
-            self.close()
-        on_change()
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        self.closed = True
-        if self._loop is not None:
-            self._loop.remove_reader(self._descriptor)
-        os.close(self._descriptor)
-        self._connection.close()
 
 
 _THREADS = 2

@@ -1,18 +1,13 @@
 """Keeps this process's memory close behind a database that other machines write to as well.
 
-    a commit on any machine      notifies every process that listens
+    a write on this machine sends the write signal, and half a second passes after the last look
       -> fetch                   in a thread, in one snapshot: what is newer than our revision
       -> apply                   in the event loop, all of it at once
 
-A notification only says when to refresh. Losing one, or the connection, delays the refresh until the next regular
-one and loses no change, because every refresh compares revisions. Writes on this machine also send the write signal.
+Every refresh compares revisions, so none can miss a change.
 
-Invariant: a request that sees a new write signal is answered after a refresh that started after it read the signal,
-unless the signal is that of a write of this process and no other process on the machine has written since the last
-refresh. So its response includes every write that was acknowledged on this machine before the request.
-
-A write of this process brings what memory lacks up to its revision with its commit, unless the server is so near that
-a refresh costs less. So only requests that need a write of another process wait for a round trip.
+Invariant: a request that sees a new write signal is answered after a refresh that started after it read the signal. So
+its response includes every write that was acknowledged on this machine before the request.
 
 While the database is unavailable, responses come from memory and state their age, until they are too old.
 
@@ -31,7 +26,7 @@ from typing import Any, NamedTuple
 
 from relaydeck.errors import BadRequest, ServerFailure, StoreError, StoreTrouble, described
 from relaydeck.process.background import Backoff, SideThreads
-from relaydeck.store.database import Row, RowReader, Values
+from relaydeck.store.database import Row, RowReader
 from relaydeck.store.follower import (
     NO_SUCH_REVISION,
     FollowsTable,
@@ -41,32 +36,7 @@ from relaydeck.store.follower import (
     newest_revisions_query,
 )
 from relaydeck.store.listing import Listing, paced
-from relaydeck.store.postgres import CommitQueries, PostgresDatabase, Results
-from relaydeck.store.postgres_reader import ChangeFeed
-from relaydeck.store.write_signal import Cells, Sent
-
-_MOST_ROWS = 300  # of a query: the writes of other processes wait for the commit
-
-
-class RecordedReads:
-    """Reads for a commit: the first pass records the statements, the second one returns what the commit returned."""
-
-    def __init__(self) -> None:
-        self.statements: dict[str, Values] = {}
-        self._results: dict[str, list[Row]] | None = None
-
-    def read(self, sql: str, values: Values) -> list[Row]:
-        """Raises KeyError for a statement that was not recorded."""
-        bounded = f"{sql} LIMIT {_MOST_ROWS}"
-        if self._results is None:
-            self.statements[bounded] = values
-            return []
-        return self._results[bounded]
-
-    def replay(self, results: Results) -> bool:
-        """False when a result may lack rows."""
-        self._results = dict(zip(self.statements, results, strict=True))
-        return all(len(rows) < _MOST_ROWS for rows in results)
+from relaydeck.store.postgres import PostgresDatabase
 
 
 class PacedReader:
@@ -116,12 +86,13 @@ class History(NamedTuple):
         )
 
 
-REFRESH_SECONDS = 1.0  # between two regular refreshes
+REFRESH_SECONDS = 0.5  # between two regular refreshes
+_RECENT_SECONDS = 1.0  # since a refresh began whose result counts
+_LOOK_SECONDS = 0.05  # between two looks at the write signal
 _UNAVAILABLE_SECONDS = 3.0  # without a successful refresh
 _SILENT_SECONDS = 2.5  # of a query whether there are changes: with the pause before it, less than four
 _LONGEST_RETRY = 4.0  # between two refreshes that fail
 _LONGEST_WAIT = 2.0  # of a request, for a refresh
-_NEAR_SECONDS = 0.005  # of a round trip: below it, a refresh costs less than a longer commit
 _LONGEST_READ = 10.0  # of one query for changes, which may return a hundred thousand rows
 
 ReportProblem = Callable[[str], None]  # why the database is unavailable; empty when it is available again
@@ -140,7 +111,6 @@ class RemoteFollower:
         report_fork: ReportFork = lambda *_: None,
         distrust_tokens: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
-        near_seconds: float = _NEAR_SECONDS,
     ) -> None:
         self._database, self._reader = database, database.open_reader()
         self._followers, self._newest_query = followers, newest_revisions_query(followers, *HISTORY_COLUMNS)
@@ -150,13 +120,11 @@ class RemoteFollower:
         self.read_only = False  # the database is a standby, which accepts no write
         self._stale_seconds = stale_seconds
         self._monotonic = monotonic
-        self._near_seconds, self._round_trip = near_seconds, 0.0
         self._last_write, self._last_token_write = database.write_signal.last, database.write_signal.last_of_tokens
         self._seen_write = self._seen_token_write = -1
         self.revision = -1
         self._thread = SideThreads(1, "follower")
         self._wanted = asyncio.Event()  # a refresh, before the next regular one
-        self._feed: ChangeFeed | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._fresh_at = monotonic()
         self._fetching = False  # changes are read and encoded: that the last refresh is long ago says nothing
@@ -168,12 +136,11 @@ class RemoteFollower:
         """Load everything before the first response: from then on no response waits for the database."""
         self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
         with self._reader.snapshot():
-            newest = self._newest(self._history)
+            newest = self._newest()
             load_all(self._followers, self._reader)
         self._remember(newest)
         self._fresh_at = self._monotonic()
-        self._loop = asyncio.get_running_loop()
-        self._database.at_commit, self._database.serves_requests = self._queries_at_commit, True
+        self._database.serves_requests = True
         self._task = asyncio.create_task(self._run())
 
     def _remember(self, newest: Row) -> None:
@@ -207,17 +174,18 @@ class RemoteFollower:
 
     async def _catch_up(self) -> Headers:
         # Read before the refresh is requested: a write that comes later changes them again.
-        signals = (self._last_write(), self._last_token_write())
+        signals = self._signals
         may_wait = not self.problem and not self._reloading
         is_current = signals == self._seen_signals or (may_wait and await self._wait_for_refresh())
         return self._age_headers(is_behind=not is_current)
 
     @property
-    def _seen_signals(self) -> Cells:
-        return self._seen_write, self._seen_token_write
+    def _signals(self) -> tuple[int, int]:
+        return self._last_write(), self._last_token_write()
 
-    def _set_seen_signals(self, signals: Cells) -> None:
-        self._seen_write, self._seen_token_write = signals
+    @property
+    def _seen_signals(self) -> tuple[int, int]:
+        return self._seen_write, self._seen_token_write
 
     def _age_headers(self, *, is_behind: bool) -> Headers:
         """`is_behind`: a write on this machine was signalled, but is not in memory yet."""
@@ -263,61 +231,56 @@ class RemoteFollower:
             for done in waiting:
                 if not done.done():
                     done.set_exception(problem) if problem else done.set_result(None)
-            if not problem and (self._feed is None or self._feed.closed):
-                await self._listen()
-            else:
-                await self._pause(self._backoff.pause() if problem else REFRESH_SECONDS)
+            await self._pause(self._backoff.pause() if problem else REFRESH_SECONDS)
 
     async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._wanted.wait()
-        except TimeoutError:
-            return
+        """Until a request wants a refresh, or a process of this machine has written; after a failure, so long."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while (left := until - loop.time()) > 0 and (self._problem or self._last_write() == self._seen_write):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left, _LOOK_SECONDS)):
+                    await self._wanted.wait()
+                    return
 
     async def _refresh(self) -> StoreError | None:
         """Refresh until the result is recent: the answer of a server that hung may be as old as the query."""
-        while (problem := await self._refresh_once()) is None and self.age >= REFRESH_SECONDS:
+        while (problem := await self._refresh_once()) is None and self.age >= _RECENT_SECONDS:
             pass
         if problem is None:
             self._set_problem("")
         return problem
 
     async def _refresh_once(self) -> StoreError | None:
-        started, seen, signals = self._monotonic(), self._seen_signals, (self._last_write(), self._last_token_write())
+        started, signals = self._monotonic(), self._signals
         try:
             apply = await self._thread.run(self._fetch)
             apply()
         except StoreError as error:
             self._set_problem(str(error))
-            self._stop_listening()  # its connection may be as silent
             return error
         except Exception as error:
             # Any error, a row that cannot be decoded for example, may be repaired: following must go on.
             self._set_problem(f"an unexpected {described(error)}")
             return StoreTrouble(f"an unexpected {described(error)}")
         self._fresh_at = started
-        if self._seen_signals == seen:  # otherwise a commit has brought a newer one
-            self._set_seen_signals(signals)
+        self._seen_write, self._seen_token_write = signals
         return None
 
     def _fetch(self) -> Callable[[], None]:
         """In the thread. Returns what remains to be done in the event loop."""
-        # The history from before the query: a commit may continue it meanwhile.
-        history, seen, started = self._history, self.revision, self._monotonic()
         with self._reader.waiting(_SILENT_SECONDS):
-            # Without a snapshot first, because most refreshes find nothing new.
-            newest = self._newest(history)
-            self._round_trip = self._monotonic() - started
-            if newest.revision <= max(seen, self.revision) and not history.problem(newest):
-                return partial(self._continue, newest, [])
+            if self._signals == self._seen_signals:  # as a rule, nothing is new
+                newest = self._newest()
+                if newest.revision == self.revision and not self._history.problem(newest):
+                    return partial(self._continue, newest, [])
             with self._reader.snapshot():
-                newest = self._newest(history)
+                newest = self._newest()
                 with self._reader.waiting(_LONGEST_READ):
-                    return self._read_changes(newest, history, seen)
+                    return self._read_changes(newest)
 
-    def _read_changes(self, newest: Row, history: History, seen: int) -> Callable[[], None]:
-        problem = history.problem(newest)
+    def _read_changes(self, newest: Row) -> Callable[[], None]:
+        problem = self._history.problem(newest)
         self._fetching, self._reloading = True, bool(problem)
         try:
             if problem:
@@ -325,13 +288,13 @@ class RemoteFollower:
                 reader = PacedReader(self._reader)
                 states = [(follower, follower.read_all(reader)) for follower in self._followers]
                 return partial(self._replace_all, problem, newest, states)
-            changes = fetch_all_changes(newest, self._followers, self._reader.read, seen)
+            changes = fetch_all_changes(newest, self._followers, self._reader.read, self.revision)
             return partial(self._continue, newest, changes)
         finally:
             self._fetching = self._reloading = False
 
-    def _newest(self, history: History) -> Row:
-        return self._reader.read(self._newest_query, history.remembered)[0]
+    def _newest(self) -> Row:
+        return self._reader.read(self._newest_query, self._history.remembered)[0]
 
     def _replace_all(self, problem: str, newest: Row, states: list[tuple[FollowsTable, Any]]) -> None:
         """All in one step of the event loop: no request must see a part of each history."""
@@ -343,70 +306,22 @@ class RemoteFollower:
         self._report_fork(problem, known)
 
     def _continue(self, newest: Row, changes: list[tuple[FollowsTable, Any]]) -> None:
-        if newest.revision < self.revision:
-            return  # a commit has brought more than the refresh, which started before it
         for follower, each in changes:
             follower.apply_changes(each)
         if newest.revision != self.revision:
             self._on_change()
         self._remember(newest)
 
-    # -- with a commit of this process ------------------------------------------------------------
-
-    def _queries_at_commit(self) -> CommitQueries | None:
-        """In the thread that commits. None: the server is near, or unavailable."""
-        if self._problem or self._round_trip <= self._near_seconds:
-            return None
-        history, seen, reads = self._history, self.revision, RecordedReads()
-        for follower in self._followers:
-            follower.fetch_changes(reads.read, seen, removed=False)
-
-        def accept(results: Results, sent: Sent) -> None:
-            # Whatever is missing or wrong, the next refresh finds it.
-            with suppress(Exception):
-                newest = results[0][0]
-                if reads.replay(results[1:]) and not history.problem(newest):
-                    changes = fetch_all_changes(newest, self._followers, reads.read, seen)
-                    self._loop.call_soon_threadsafe(self._take, newest, changes, sent)
-
-        return CommitQueries([(self._newest_query, history.remembered), *reads.statements.items()], accept)
-
-    def _take(self, newest: Row, changes: list[tuple[FollowsTable, Any]], sent: Sent) -> None:
-        """In the event loop, before the write is answered: memory includes everything up to this commit."""
-        self._continue(newest, changes)
-        if sent.before == self._seen_signals:
-            self._set_seen_signals(sent.after)  # no other process on this machine has written in between
-
     def _set_problem(self, problem: str) -> None:
         if bool(problem) != bool(self._problem):
             self._report_problem(problem)
         self._problem = problem
 
-    async def _listen(self) -> None:
-        """Listen, then refresh at once: earlier commits are not notified."""
-        try:
-            await self._thread.run(self._open_feed)
-        except Exception:
-            await self._pause(REFRESH_SECONDS)  # the regular refreshes continue, and report what is wrong
-        else:
-            assert self._feed is not None
-            self._feed.watch(self._wanted.set)
-
-    def _open_feed(self) -> None:
-        """In the thread. Kept at once: whoever waits for it may be cancelled."""
-        self._feed = self._database.listen()
-
-    def _stop_listening(self) -> None:
-        if self._feed is not None:
-            self._feed.close()
-
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._stop_listening()
         if self.problem:
             self._reader.suspend()  # a refresh may be waiting for a server that hangs
         if self._thread.end():
             self._reader.close()
-            self._stop_listening()  # the thread may have opened another one

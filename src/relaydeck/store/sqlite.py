@@ -356,7 +356,7 @@ class SqliteDatabase(SqliteReader, Database):
 
     def _confirm(self, transaction: Transaction) -> None:
         self.erasing = self.erasing or transaction.erases_secrets
-        self.write_signal.send(of_tokens=transaction.changes_tokens, wait=False)  # often in the event loop
+        self.write_signal.send(of_tokens=transaction.changes_tokens)
         # Invariant: when a write is acknowledged, the file that it was committed to is still the one at the path. The
         # check before BEGIN is not enough: a write may wait for others, or take long.
         if problem := self.write_problem():

@@ -22,10 +22,8 @@ from relaydeck.store.migrate import migrate
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.postgres_connection import PostgresConnection, connect, has_connect_timeout
-from relaydeck.store.postgres_reader import ChangeFeed
 from relaydeck.store.write_signal import WriteSignal
-from tests.proofs.tcp_proxy import Proxy
-from tests.support.postgres import PostgresServer, through, write
+from tests.support.postgres import PostgresServer, write
 from tests.support.postgres_faults import drop_what_arrives, hang_up, lost_on_the_way, silent
 from tests.support.running import Running, clean_environment, eventually, run_command
 
@@ -36,16 +34,6 @@ def test_a_read_on_a_silent_connection_is_repeated_on_another_one_after_its_boun
     with silent(silenced):
         assert [row.one for row in database.read("SELECT 1 AS one")] == [1]
     assert silenced.closed
-
-
-def test_a_server_that_falls_silent_when_it_is_listened_to_is_left(
-    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("relaydeck.store.postgres_reader._LONGEST_LISTEN", 0.2)
-    with closing(Proxy(postgres.port)) as proxy:
-        proxy.silence_after(b"LISTEN")
-        with pytest.raises(StoreTrouble, match="the database server does not answer"):
-            ChangeFeed(through(postgres.url(postgres.fresh()), proxy.port))
 
 
 @pytest.mark.parametrize(("options", "said"), [("", False), ("?connect_timeout=15", True)])

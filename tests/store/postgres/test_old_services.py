@@ -22,19 +22,21 @@ from tests.support.postgres import PostgresServer
 OLD = URLS_SINCE - 1
 
 
-def listening(database: PostgresDatabase, _: DatabaseUrl) -> closing[Any]:
-    """A worker has one such connection, whatever its version."""
-    return closing(database.listen())
+def listening(url: DatabaseUrl) -> closing[Any]:
+    """Each worker of such a version has one such connection."""
+    connection = psycopg.connect(url.reveal(), autocommit=True)
+    connection.execute("LISTEN relaydeck")
+    return closing(connection)
 
 
-def named_as_before(_: PostgresDatabase, url: DatabaseUrl) -> closing[Any]:
+def named_as_before(url: DatabaseUrl) -> closing[Any]:
     """A connection of an old worker whose listening one was lost."""
     return closing(psycopg.connect(url.reveal(), application_name="relaydeck"))
 
 
 @pytest.mark.parametrize("connection", [listening, named_as_before])
 def test_a_start_beside_an_old_service_is_refused_and_changes_nothing(
-    postgres: PostgresServer, tmp_path: Path, connection: Callable[[PostgresDatabase, DatabaseUrl], closing[Any]]
+    postgres: PostgresServer, tmp_path: Path, connection: Callable[[DatabaseUrl], closing[Any]]
 ) -> None:
     url, key = postgres.url(postgres.fresh()), tmp_path / "master.key"
     create_master_key(key)
@@ -46,7 +48,7 @@ def test_a_start_beside_an_old_service_is_refused_and_changes_nothing(
                 "INSERT INTO notifications (id, type, url, origin, created_at, revision)"
                 " VALUES ('pager', 'webhook', 'https://h.example/hook', 'api', 0, 1)"
             )
-        with connection(old, url), pytest.raises(OperatorError) as refused:
+        with connection(url), pytest.raises(OperatorError) as refused:
             open_store_at(tmp_path / "home", url, key)
         assert (schema_version(old), addresses(old)) == (OLD, ["https://h.example/hook"])
     assert str(refused.value) == (

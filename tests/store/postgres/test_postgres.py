@@ -20,25 +20,11 @@ from relaydeck.store.database import Transaction, without_progress
 from relaydeck.store.migrate import UPDATE, _update_in_batches, migrate
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
-from relaydeck.store.postgres_connection import CHANNEL
 from relaydeck.store.write_signal import WriteSignal
 from relaydeck.timestamps import utc
 from tests.support.postgres import PostgresServer, write
 from tests.support.running import eventually, run_command
 from tests.support.seeding import fill
-
-
-def test_each_commit_notifies_of_its_revision_and_nothing_else_does(
-    database: PostgresDatabase, url: DatabaseUrl
-) -> None:
-    with closing(psycopg.connect(url.reveal(), autocommit=True)) as listening:
-        listening.execute(f"LISTEN {CHANNEL}")
-        with pytest.raises(RuntimeError), database.transaction():
-            raise RuntimeError
-        write(database)
-        write(database)
-        heard = [each.payload for each in listening.notifies(timeout=60, stop_after=2)]
-    assert heard == ["1", "2"]
 
 
 def test_a_statement_that_failed_unnoticed_is_not_committed_as_if_it_had_not(database: PostgresDatabase) -> None:

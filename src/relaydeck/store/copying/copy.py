@@ -5,7 +5,6 @@ source's, and copies from the first that differs. Until the copy is complete the
 opened.
 """
 
-import secrets
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -30,7 +29,6 @@ from relaydeck.store.copying.mark import REVOKED, refuse_unfinished, remove_mark
 from relaydeck.store.database import Database, Reader
 from relaydeck.store.migrate import migrate, schema_version
 from relaydeck.store.open_store import open_for_filling, open_reader_at
-from relaydeck.store.postgres_connection import create_database, drop_database
 from relaydeck.store.rows import Table
 from relaydeck.store.sealed_columns import check_all
 from relaydeck.store.sealing import Keyring
@@ -76,29 +74,13 @@ def check_secrets(reader: Reader, keyring: Keyring) -> Secrets:
 
 
 @contextmanager
-def scratch_database(where: Path | DatabaseUrl) -> Iterator[Database]:
-    """A new database of the same engine, removed at the end. SQLite when the server does not let us create one."""
+def scratch_database() -> Iterator[Database]:
+    """A new file of SQLite, removed at the end: a drill puts no load on a server, and leaves nothing there."""
     with (
         TemporaryDirectory(prefix="relaydeck-drill-") as folder,
-        _beside(where, Path(folder)) as place,
-        open_for_filling(Path(folder), place) as database,
+        open_for_filling(Path(folder), Path(folder) / "scratch.db") as database,
     ):
         yield database
-
-
-@contextmanager
-def _beside(where: Path | DatabaseUrl, folder: Path) -> Iterator[Path | DatabaseUrl]:
-    name = f"relaydeck_drill_{secrets.token_hex(6)}"
-    if isinstance(where, Path):
-        yield folder / "scratch.db"
-        return
-    if not create_database(where, name):
-        yield folder / "scratch.db"
-        return
-    try:
-        yield where.beside(name)
-    finally:
-        drop_database(where, name)
 
 
 class Loaded(NamedTuple):
