@@ -197,6 +197,7 @@ class Outcome(NamedTuple):
     said: list[list[Said]]
     state: dict[str, Any]
     arrived: Counter[tuple[str, str, str]]
+    unasked: set[tuple[str, str]]  # operations that every replica has and nobody asked for
 
 
 def _next(path: str, found: list[Any]) -> str:
@@ -258,7 +259,7 @@ async def outcome(folder: Path, server: PostgresServer, versions: tuple[str, ...
     receiver = await Receiver().start()
     try:
         with serving(folder, server, versions) as replicas:
-            said, found = await asyncio.to_thread(told, replicas, receiver.url, node)
+            said, found, unasked = await asyncio.to_thread(told, replicas, receiver.url, node)
     finally:
         await receiver.stop()
     place = place_of(replicas[0].home), replicas[0].home / "master.key"
@@ -267,10 +268,12 @@ async def outcome(folder: Path, server: PostgresServer, versions: tuple[str, ...
     arrived = Counter(
         (each.path, each.json["type"], each.json["data"].get("relayer", {}).get("id", "")) for each in receiver.got
     )
-    return Outcome(said, found, arrived)
+    return Outcome(said, found, arrived, unasked)
 
 
-def told(replicas: list[RunningVersion], hooks: str, node: str) -> tuple[list[list[Said]], dict[str, Any]]:
+def told(
+    replicas: list[RunningVersion], hooks: str, node: str
+) -> tuple[list[list[Said]], dict[str, Any], set[tuple[str, str]]]:
     clients = [Client(number, replicas, hooks, node) for number in range(CLIENTS)]
     for client in clients:
         client.start()
@@ -285,9 +288,9 @@ def told(replicas: list[RunningVersion], hooks: str, node: str) -> tuple[list[li
     assert differences(found, state(replicas[1])) == []
     asked = {*OF_ALL, *(("GET", f"/admin/v1/{path}") for path in (*RESOURCES, "audit/verify"))}
     asked |= {(method, path) for client in clients for method, path, *_ in client.said}
-    operations = operations_of(replicas[0])
-    assert operations - {operation for each in asked for operation in matching(operations, *each)} == set()
-    return [client.said for client in clients], found
+    operations = set.intersection(*map(operations_of, replicas))
+    unasked = operations - {operation for each in asked for operation in matching(operations, *each)}
+    return [client.said for client in clients], found, unasked
 
 
 def operations_of(replica: RunningVersion) -> set[tuple[str, str]]:
@@ -305,6 +308,7 @@ async def test_two_versions_side_by_side_do_what_one_does(tmp_path: Path, postgr
     with running_anvil() as node:
         one = await outcome(tmp_path / "one", postgres, (TODAY, TODAY), node)
         two = await outcome(tmp_path / "two", postgres, (BEFORE, TODAY), node)
+    assert two.unasked == set()
     assert [len(each) for each in one.said] == [len(one.said[0])] * CLIENTS
     assert differences(two.said, one.said) == []
     assert differences(two.state, one.state) == []

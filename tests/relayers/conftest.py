@@ -69,7 +69,6 @@ class Watching:
         """What one more process would run."""
         estimator = Estimator(self.options, monotonic=self.clock)
         self.estimators.append(estimator)
-        chance = given.pop("random", 0.0)
         options = MonitorOptions(interval=INTERVAL, record_seconds=0)._replace(**given)
         monitor = Monitor(
             self.store,
@@ -80,7 +79,6 @@ class Watching:
             options,
             now=self.clock,
             monotonic=self.clock,
-            random=lambda: chance,
         )
         self.monitors.append(monitor)
         self.follow(monitor)

@@ -243,20 +243,6 @@ async def test_a_low_balance_outlives_a_node_that_dies(scene: Watching) -> None:
     assert [kind for kind, _ in scene.reported()] == ["relayer.low_balance", "relayer.disabled", "relayer.enabled"]
 
 
-async def test_chance_delays_a_look_by_a_twentieth_of_the_interval_at_most(scene: Watching) -> None:
-    node = await scene.node()
-    scene.add("r1", node)
-    monitor = scene.process(random=1.0, lease_seconds=1000)
-    await monitor.turn()
-    looks = []
-    for seconds in (18, 2.9, 0.2):  # it is due 17 s after the start
-        scene.clock.pass_(seconds)
-        await monitor.turn()
-        await monitor.checks.join()
-        looks.append(node.calls["eth_getTransactionCount"])
-    assert looks == [0, 0, 1]
-
-
 async def test_a_store_that_fails_is_no_end(scene: Watching, capfd: pytest.CaptureFixture[str]) -> None:
     node = await scene.node()
     scene.add("r1", node)

@@ -115,9 +115,7 @@ async def test_a_new_relayer_is_checked_by_the_process_that_has_its_shard(scene:
     assert times(node) == {2: RELAYERS + 1}
 
 
-async def test_a_process_that_is_late_gives_its_waiting_relayers_away_at_once(
-    scene: Watching, node: RecordingNode
-) -> None:
+async def test_a_process_that_is_late_gives_its_due_relayers_away_at_once(scene: Watching, node: RecordingNode) -> None:
     late = scene.process(max_checks=1, together=1)
     await settled(scene, late)
     node.mood = "hangs"
@@ -129,7 +127,7 @@ async def test_a_process_that_is_late_gives_its_waiting_relayers_away_at_once(
     scene.clock.pass_(INTERVAL / STEPS * 2)
     await late.turn()
     assert len(late._leases.fences) in (32, 33)  # one more while the check is about a relayer of a shard to release
-    assert {late._leases.shard_of(sequence) for _, sequence in late._waiting} <= set(range(32))
+    assert late._since.keys() == set(range(32))
     node.mood = "healthy"
     node.asked.clear()
     await joined.turn()

@@ -45,7 +45,6 @@ class Scene:
             RoundOptions(INTERVAL, lease_seconds=INTERVAL),
             now=self.clock,
             monotonic=self.clock,
-            random=lambda: 0.0,
         )
         self.processes.append(made)
         self.follow(made)

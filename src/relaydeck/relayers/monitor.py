@@ -6,7 +6,6 @@ failed rounds. Balances go to the balance recorder, which writes those that chan
 """
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -188,7 +187,6 @@ class MonitorOptions(NamedTuple):
     lease_seconds: float = 30.0
     max_checks: int = 64  # requests at the same time
     together: int = 100  # relayers in one request
-    jitter: float = 0.05  # of the interval
     retention: Retention = Retention()
     record_seconds: float = _RECORD_SECONDS  # between writes of balances
     warn_hours: int = 24  # of runway
@@ -243,12 +241,9 @@ class Monitor(Rounds[RelayerGroup]):
         *,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
-        random: Callable[[], float] = random.random,
     ) -> None:
-        rounds = RoundOptions(
-            options.interval, options.lease_seconds, options.max_checks, options.jitter, options.together
-        )
-        super().__init__(store, writer, log, rounds, now=now, monotonic=monotonic, random=random)
+        rounds = RoundOptions(options.interval, options.lease_seconds, options.max_checks, options.together)
+        super().__init__(store, writer, log, rounds, now=now, monotonic=monotonic)
         self._audit, self._pool, self._options, self._gauges = audit, pool, options, gauges
         self._round_ends, self._round_at = 0.0, 0  # the round under way, and when the last one was complete
         self.recorder = BalanceRecorder(

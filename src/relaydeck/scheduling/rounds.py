@@ -2,7 +2,7 @@
 
     a moment of the schedule has come    it has every row of the table, which is followed
       -> renew the leases            other processes hold them: sleep until one expires
-      -> read the rows due           of the shards held; many at a time, each after a short random delay
+      -> read the rows due           of the shards held; many at a time
       -> check                       rows that can be checked together in one task; bounded in number
       -> release                     shards above the share of this process, once their last checks have ended
 
@@ -11,14 +11,12 @@ shard is released when no check of its rows is under way, so two processes never
 """
 
 import asyncio
-import heapq
-import random
 import time
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from relaydeck.errors import ServerFailure, described
@@ -37,7 +35,6 @@ Changes = tuple[list[int], list[int]]  # sequence numbers of the rows that were 
 
 _LONGEST_PAUSE = 60.0
 _SHORTEST_PAUSE = 0.02  # rows that are due together are read together
-_MAX_WAITING = 65_536  # due, and delayed by chance
 _MAX_READ = 512  # rows in one query
 
 
@@ -45,7 +42,6 @@ class RoundOptions(NamedTuple):
     interval: float
     lease_seconds: float = 30.0
     max_checks: int = 64  # at the same time
-    jitter: float = 0.05  # of the interval
     together: int = 1  # rows that one check may cover
 
     @property
@@ -69,12 +65,11 @@ class Rounds(ABC, Generic[Checked]):
         *,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
-        random: Callable[[], float] = random.random,
     ) -> None:
         self._database, self._vault = store
         self._read, self._run_in_reader = store.database.read, store.database.run_in_reader
         self._writer, self._log, self._rounds = writer, log, rounds
-        self._now, self._random = now, random
+        self._now = now
         # A test that brings a clock of its own wants that one everywhere.
         clock_sql = store.database.clock_sql if now is time.time else ""
         self._leases = ShardLeases(
@@ -84,9 +79,7 @@ class Rounds(ABC, Generic[Checked]):
         self._fences: dict[int, int] = {}  # of the shards that this process checks or leaves
         self._since: dict[int, int] = {}  # by shard: from which position of the schedule on this process checks it
         self._leaving: dict[int, float] = {}  # shards to release, and the moment up to which they were checked
-        self._waiting: list[tuple[float, int]] = []  # a heap: when to check, sequence number
         self._under_check: dict[int, float] = {}  # since when, the oldest first
-        self._spread = rounds.jitter * rounds.interval
         self._slots = asyncio.Semaphore(rounds.max_checks)
         self._loop = TurnLoop(self.turn, self._reset, log, self.failure)
         self._running = TaskSet()
@@ -153,25 +146,21 @@ class Rounds(ABC, Generic[Checked]):
         Before the writer stops: releasing the lease is a write.
         """
         await self._running.cancel()
-        unfinished = [*self._under_check, *(sequence for _, sequence in self._waiting)]
+        gaps = self._gaps()
         await self.checks.cancel()
         try:
-            await self._leases.leave(self._writer, self._gaps(unfinished))
+            await self._leases.leave(self._writer, gaps)
         except ServerFailure:
             self._leases.drop()  # they expire
 
-    def _gaps(self, unfinished: Iterable[int]) -> dict[int, float]:
+    def _gaps(self) -> dict[int, float]:
         """For each shard the seconds since every row that was due had been checked."""
-        reached = dict.fromkeys(self._since, self._schedule.reached_at) | self._leaving
-        self._step_back(reached, unfinished)
-        return {shard: self._now() - moment for shard, moment in reached.items()}
-
-    def _step_back(self, reached: dict[int, float], unfinished: Iterable[int]) -> None:
-        """Move the moment up to which a shard was checked back before the rows that were due and were not checked."""
         now = self._now()
-        for sequence in unfinished:
+        reached = dict.fromkeys(self._since, self._schedule.reached_at) | self._leaving
+        for sequence in self._under_check:
             shard = self._leases.shard_of(sequence)
             reached[shard] = min(reached.get(shard, now), last_check_at(sequence, self._rounds.interval, now))
+        return {shard: now - moment for shard, moment in reached.items()}
 
     async def turn(self) -> float:
         """Start the checks that are due. Return the seconds until there may be more. Raises ServerFailure."""
@@ -182,8 +171,7 @@ class Rounds(ABC, Generic[Checked]):
         if not self._leases.held or self._leases.until_claim() <= 0:
             await self._claim()
         if not self._leases.held:
-            return self._leases.until_claim() + 0.1 * self._random()
-        self._queue_due()
+            return self._leases.until_claim()
         await self._start_checks()
         await self._release_idle()
         return self._until_next()
@@ -222,45 +210,35 @@ class Rounds(ABC, Generic[Checked]):
 
     def _forget_shards(self) -> None:
         self._fences, self._since, self._leaving = {}, {}, {}
-        self._waiting.clear()
 
     async def _release_idle(self) -> None:
-        """Release the shards above the share of this process that have no check under way or waiting."""
+        """Release the shards above the share of this process that have no check under way."""
         if not self._leaving:
             return
-        if self._waiting and self._waiting[0][0] < self._now() - self._spread:
-            self._drop_waiting()  # they are late: the next process is faster
-        sequences = chain(self._under_check, (sequence for _, sequence in self._waiting))
-        idle = self._leaving.keys() - {self._leases.shard_of(each) for each in sequences}
+        idle = self._leaving.keys() - set(map(self._leases.shard_of, self._under_check))
         await self._leases.release(self._writer, {each: self._now() - self._leaving[each] for each in idle})
         for shard in idle:
             self._lose(shard)
 
-    def _drop_waiting(self) -> None:
-        leaving = {each for each in self._waiting if self._leases.shard_of(each[1]) in self._leaving}
-        self._step_back(self._leaving, (sequence for _, sequence in leaving))
-        self._waiting = [each for each in self._waiting if each not in leaving]
-        heapq.heapify(self._waiting)
-
-    def _queue_due(self) -> None:
-        now = self._now()
-        for position, sequence in self._schedule.due(now, _MAX_WAITING - len(self._waiting)):
-            since = self._since.get(self._leases.shard_of(sequence))
-            if since is not None and not is_before(position, since):
-                heapq.heappush(self._waiting, (now + self._spread * self._random(), sequence))
-
     async def _start_checks(self) -> None:
-        now = self._now()
-        sequences: list[int] = []
-        while self._waiting and self._waiting[0][0] <= now and self._free_slots > len(sequences):
-            _, sequence = heapq.heappop(self._waiting)
-            # Else its last check takes longer than the interval, or another process has its shard now.
-            if sequence not in self._under_check and self._leases.holds(sequence):
-                sequences.append(sequence)
-        if sequences:
+        if sequences := self._take_due():
+            now = self._now()
             for rows, checked in await self._run_in_reader(partial(self.read_due, sequences)):
                 self._under_check.update(dict.fromkeys(rows, now))
                 self.checks.start(self._check(rows, checked))
+
+    def _take_due(self) -> list[int]:
+        """As many rows as may be checked now. What is due beyond that stays due."""
+        taken: list[int] = []
+        free = self._free_slots
+        while len(taken) < free and (due := self._schedule.due(self._now(), free - len(taken))):
+            taken += [sequence for position, sequence in due if self._may_check(position, sequence)]
+        return taken
+
+    def _may_check(self, position: int, sequence: int) -> bool:
+        """Whether this process checks its shard, and its last check has ended."""
+        since = self._since.get(self._leases.shard_of(sequence))
+        return since is not None and not is_before(position, since) and sequence not in self._under_check
 
     @property
     def _free_slots(self) -> int:
@@ -268,10 +246,9 @@ class Rounds(ABC, Generic[Checked]):
         return min(_MAX_READ, self._rounds.max_checks * self._rounds.together - len(self._under_check))
 
     def lag(self) -> float:
-        """How many seconds late the latest check is: one that waits, or one that takes longer than the interval."""
+        """How many seconds late the latest check is: one that is due, or one that takes longer than the interval."""
         now = self._now()
         due = [self._schedule.reached_at if self._since else now]
-        due += [self._waiting[0][0]] if self._waiting else []
         due += [since + self._rounds.interval for since in islice(self._under_check.values(), 1)]
         return max(0.0, now - min(due))
 
@@ -279,10 +256,8 @@ class Rounds(ABC, Generic[Checked]):
         longest = min(self._leases.until_claim(), _LONGEST_PAUSE)
         if self._free_slots <= 0:
             return longest  # a check that ends wakes the loop
-        until = [self._waiting[0][0] - self._now()] if self._waiting else []
-        if len(self._waiting) < _MAX_WAITING and self._since:
-            until.append(self._schedule.until_next(self._now()))
-        return max(min(longest, *until), 0.0)
+        until = self._schedule.until_next(self._now()) if self._since else longest
+        return max(min(longest, until), 0.0)
 
     async def _check(self, rows: Sequence[int], checked: Checked) -> None:
         try:

@@ -22,14 +22,14 @@ def phase(sequence: int) -> int:
 
 
 def next_check_at(sequence: int, interval: float, now: float) -> float:
-    """When the row is checked next, apart from the jitter."""
+    """When the row is checked next."""
     share = phase(sequence) / _INTERVAL
     laps = floor(now / interval - share) + 1
     return (laps + share) * interval
 
 
 def last_check_at(sequence: int, interval: float, now: float) -> float:
-    """When the row was last due, apart from the jitter."""
+    """When the row was last due."""
     return next_check_at(sequence, interval, now) - interval
 
 
