@@ -53,6 +53,10 @@ def test_a_plan_shows_what_a_migration_does_and_changes_nothing(home: Path) -> N
         *[(26, "ALTER TABLE tokens", 0, lock)] * 4,
         *[(27, f"CREATE INDEX relayers_by_folded_{each}", 0, lock) for each in ("id", "name", "address")],
         (27, "CREATE INDEX relayers_by_address_end", 0, lock),
+        (28, "CREATE TABLE acknowledgements", 0, lock),
+        (28, "CREATE INDEX deliveries_finished", 0, lock),
+        (28, "CREATE INDEX audit_disabled", 0, lock),
+        (29, "ALTER TABLE deliveries", 0, lock),
     ]
     assert version(home) == URLS_SINCE
 

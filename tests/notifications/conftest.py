@@ -99,6 +99,12 @@ class Scene:
         (row,) = delivery_queries.list_deliveries(self.store.database.read, after=sequence - 1, limit=1)
         return row
 
+    def scheduled(self, sequence: int) -> int | None:
+        """When the next attempt counts, in milliseconds."""
+        sql = "SELECT coalesce(scheduled_at, due_at) AS moment FROM deliveries WHERE seq = :seq"
+        found: int | None = self.store.database.read(sql, {"seq": sequence})[0].moment
+        return found
+
     def attempts(self, sequence: int) -> list[AttemptRecord]:
         return delivery_queries.list_attempts(self.store.database.read, self.delivery(sequence).id)
 

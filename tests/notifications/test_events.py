@@ -203,7 +203,7 @@ def test_the_schedule() -> None:
         assert delays == [int(each * factor * 1000) for each in sender.DELAYS]
     assert sum(sender.DELAYS) / 3600 == pytest.approx(75.6, abs=0.1)
     given_up = decide(ReceiverResponse(500), tries=10, in_order=False, now=0, random=float)
-    assert given_up == delivery_queue.AttemptOutcome("dead", None, False)
+    assert given_up == delivery_queue.AttemptOutcome("dead", None, False, False, 60_000)
 
 
 @pytest.mark.parametrize(
@@ -231,4 +231,4 @@ def test_what_a_retry_after_asks_for(text: str, seconds: float | None) -> None:
 def test_no_receiver_delays_an_event_for_more_than_a_day() -> None:
     asked = ReceiverResponse(503, retry_after="999999999999999999999")
     later = decide(asked, tries=1, in_order=True, now=0.0, random=lambda: 0.5)
-    assert later == delivery_queue.AttemptOutcome("pending", 86_400_000, True)
+    assert later == delivery_queue.AttemptOutcome("pending", 86_400_000, True, False, 86_400_000)

@@ -169,7 +169,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
         Literal["pending", "delivered", "dead"],
         field("Whether it is on its way, has arrived, or was given up.", example="pending"),
     ]
-    tries: Annotated[Whole, field("How many attempts there were since it was recorded or last sent again.", example=1)]
+    tries: Annotated[Whole, field("How many attempts count since it was recorded or last sent again.", example=1)]
     created_at: Annotated[Moment, field("When the event happened, in UTC.", example=_PRECISE_MOMENT)]
     next_try_at: Annotated[
         Moment | None,
@@ -191,7 +191,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeliveryWithAttempts(Delivery, frozen=True, kw_only=True):
-    attempts: Annotated[tuple[Attempt, ...], field("Every attempt, oldest first.")]
+    attempts: Annotated[tuple[Attempt, ...], field("The newest 100 attempts, oldest first.")]
 
 
 class Replayed(msgspec.Struct, frozen=True):

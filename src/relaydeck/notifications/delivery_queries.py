@@ -13,10 +13,11 @@ from relaydeck.store.rows import columns_of
 
 COUNT_LIMIT = 10_000  # anyone may ask for the metrics: counting on takes as long as there are failed deliveries
 
+_MOST_ATTEMPTS = 100  # shown of a delivery: to a receiver that fails there is one every minute
 _TABLES = "deliveries d JOIN events e ON e.seq = d.seq"
 _RESET = (
-    "UPDATE deliveries SET state = 'pending', in_line = false, tries = 0, due_at = :due, finished_at = NULL,"
-    " revision = :revision"
+    "UPDATE deliveries SET state = 'pending', in_line = false, tries = 0, due_at = :due, scheduled_at = NULL,"
+    " finished_at = NULL, revision = :revision"
 )
 _REPLAYABLE = (
     f"SELECT {COLUMNS} FROM deliveries"
@@ -93,13 +94,13 @@ def find_delivery(read: ReadRows, delivery_id: str) -> DeliveryRow | None:
 
 
 def list_attempts(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
-    """Every attempt of a delivery, oldest first."""
+    """The newest attempts of a delivery, oldest first."""
     rows = read(
         f"SELECT {_ATTEMPT_COLUMNS} FROM attempts a"
-        " JOIN events e ON e.seq = a.delivery WHERE e.id = :id ORDER BY a.seq",
-        {"id": delivery_id},
+        " JOIN events e ON e.seq = a.delivery WHERE e.id = :id ORDER BY a.seq DESC LIMIT :most",
+        {"id": delivery_id, "most": _MOST_ATTEMPTS},
     )
-    return [AttemptRecord(*row) for row in rows]
+    return [AttemptRecord(*row) for row in reversed(rows)]
 
 
 def replay(transaction: Transaction, delivery_id: str) -> bool:

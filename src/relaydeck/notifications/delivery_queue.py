@@ -19,10 +19,11 @@ NOW = 0  # a due time that is always in the past, whatever the clock is set to
 
 
 class PendingDelivery(NamedTuple):
-    """A delivery to attempt at `due_at`. A row of `COLUMNS`."""
+    """A delivery to attempt at `due_at`, which is before `scheduled_at` to probe the receiver. A row of `COLUMNS`."""
 
     sequence: int
     due_at: int
+    scheduled_at: int | None
     tries: int
     in_order: bool
     notification_id: str
@@ -41,11 +42,13 @@ class AttemptRecord(NamedTuple):
 
 
 class AttemptOutcome(NamedTuple):
-    """What happens to a delivery after an attempt."""
+    """What happens to a delivery after an attempt, and when a waiting one is tried to probe the receiver."""
 
     state: State
     due_at: int | None
     in_order: bool
+    is_probe: bool = False
+    probe_at: int | None = None  # None: nothing is probed
 
 
 class FinishedAttempt(NamedTuple):
@@ -164,6 +167,7 @@ def save_attempts(transaction: Transaction, attempts: Sequence[FinishedAttempt])
             "revision": transaction.revision,
             "seq": delivery.sequence,
             "tries": delivery.tries,
+            "counted": int(outcome.state != "pending" or not outcome.is_probe),
         }
         if outcome.state == "pending" and not transaction.one(_RECEIVER, {"id": delivery.notification_id}):
             values["due_at"] = NOW
@@ -172,12 +176,48 @@ def save_attempts(transaction: Transaction, attempts: Sequence[FinishedAttempt])
                 make_next_due(transaction, delivery)
         else:  # replayed, which left the queue and starts to count anew
             transaction.execute(_SAVE if outcome.state == "delivered" else _RELEASE, values)
+        if outcome.probe_at is not None:
+            _probe(transaction, delivery, outcome, outcome.probe_at)
 
+
+def _probe(transaction: Transaction, delivery: PendingDelivery, outcome: AttemptOutcome, probe_at: int) -> None:
+    """Bring a waiting delivery forward. After a probe it is the one scheduled next, and after the last one the first.
+
+    A receiver that accepted another event within the last minute rejects this one: it is not probed with it again.
+    """
+    values = {
+        "notification": delivery.notification_id,
+        "seq": delivery.sequence,
+        "at": probe_at,
+        "since": probe_at - 2 * 1000 * PROBE_SECONDS,
+    }
+    after = (delivery.scheduled_at or -1) if outcome.is_probe else -1
+    found = transaction.one(_NEXT, values | {"after": after})
+    if found is None and outcome.state != "delivered" and not transaction.one(_ACCEPTED, values):
+        found = transaction.one(_NEXT, values | {"after": -1})
+    if found is not None and found.claimed_by is None and found.due_at > probe_at:
+        transaction.execute(_BRING_FORWARD, values | {"seq": found.seq, "revision": transaction.revision})
+
+
+PROBE_SECONDS = 60
+_NEXT = (
+    "SELECT seq, due_at, claimed_by FROM deliveries WHERE notification_id = :notification AND due_at IS NOT NULL"
+    f" AND {FREE} >= :after AND ({FREE} > :after OR seq > :seq) ORDER BY {FREE}, seq LIMIT 1"
+)
+_ACCEPTED = (
+    "SELECT 1 FROM deliveries WHERE notification_id = :notification AND state = 'delivered' AND finished_at > :since"
+    " LIMIT 1"
+)
+_BRING_FORWARD = (
+    "UPDATE deliveries SET scheduled_at = CASE WHEN scheduled_at > due_at THEN scheduled_at ELSE due_at END,"
+    " due_at = :at, revision = :revision WHERE seq = :seq"
+)
 
 _RECEIVER = "SELECT 1 AS found FROM notifications WHERE id = :id"
 _SAVE = (
-    "UPDATE deliveries SET state = :state, in_line = :in_order, tries = tries + 1, due_at = :due_at,"
-    " finished_at = :finished, claimed_by = NULL, claimed_until = NULL, revision = :revision WHERE seq = :seq"
+    "UPDATE deliveries SET state = :state, in_line = :in_order, tries = tries + :counted, due_at = :due_at,"
+    " scheduled_at = NULL, finished_at = :finished, claimed_by = NULL, claimed_until = NULL, revision = :revision"
+    " WHERE seq = :seq"
 )
 _RELEASE = "UPDATE deliveries SET claimed_by = NULL, claimed_until = NULL, revision = :revision WHERE seq = :seq"
 

@@ -219,7 +219,10 @@ class Dispatcher:
         duration = round((self._monotonic() - began) * 1000)
         attempt = AttemptRecord(int(started * 1000), duration, response.status, response.problem, response.text)
         tries, in_order = delivery.tries + 1, delivery.in_order
-        outcome = decide(response, tries=tries, in_order=in_order, now=self._clock(), random=self._random)
+        now, scheduled_at = self._clock(), delivery.scheduled_at
+        outcome = decide(
+            response, tries=tries, in_order=in_order, now=now, random=self._random, scheduled_at=scheduled_at
+        )
         await self._save(FinishedAttempt(delivery, attempt, outcome))
         self._count_try("failed" if outcome.state == "pending" else outcome.state)
         self._log_result(delivery, attempt, outcome)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from yarl import URL
 
 from relaydeck.errors import Damaged
-from relaydeck.notifications.delivery_queue import AttemptOutcome, PendingDelivery
+from relaydeck.notifications.delivery_queue import PROBE_SECONDS, AttemptOutcome, PendingDelivery
 from relaydeck.notifications.events import COLUMNS, Event
 from relaydeck.notifications.notification_changes import opened_url, place, previous_place
 from relaydeck.outgoing.address_guard import AddressGuard
@@ -179,13 +179,27 @@ _GONE = 410
 
 
 def decide(
-    response: ReceiverResponse, *, tries: int, in_order: bool, now: float, random: Callable[[], float]
+    response: ReceiverResponse,
+    *,
+    tries: int,
+    in_order: bool,
+    now: float,
+    random: Callable[[], float],
+    scheduled_at: int | None = None,
 ) -> AttemptOutcome:
-    """`tries` includes this attempt. `now` is in seconds."""
+    """`tries` includes this attempt. `now` is in seconds. Before `scheduled_at`, in milliseconds, it is a probe."""
+    moment = int(now * 1000)
+    is_probe = scheduled_at is not None and scheduled_at > moment
     if response.delivered:
-        return AttemptOutcome("delivered", None, False)
-    if response.final or response.status == _GONE or tries >= MAX_ATTEMPTS:
+        return AttemptOutcome("delivered", None, False, is_probe, moment if is_probe else None)
+    if response.final or response.status == _GONE:
         return AttemptOutcome("dead", None, False)
-    delay = DELAYS[tries - 1] * (1 - JITTER + 2 * JITTER * random())
-    delay = max(delay, min(requested_delay(response.retry_after, now) or 0.0, MAX_RETRY_AFTER))
-    return AttemptOutcome("pending", int((now + delay) * 1000), in_order and tries < ATTEMPTS_IN_ORDER)
+    asked = min(requested_delay(response.retry_after, now) or 0.0, MAX_RETRY_AFTER)
+    probe_at = int((now + max(PROBE_SECONDS, asked)) * 1000)
+    if scheduled_at is not None and is_probe:
+        return AttemptOutcome("pending", max(scheduled_at, int((now + asked) * 1000)), in_order, is_probe, probe_at)
+    if tries >= MAX_ATTEMPTS:
+        return AttemptOutcome("dead", None, False, is_probe, probe_at)
+    delay = max(DELAYS[tries - 1] * (1 - JITTER + 2 * JITTER * random()), asked)
+    due_at = int((now + delay) * 1000)
+    return AttemptOutcome("pending", due_at, in_order and tries < ATTEMPTS_IN_ORDER, is_probe, probe_at)
