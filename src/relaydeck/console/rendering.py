@@ -16,6 +16,7 @@ from relaydeck.console import formats
 from relaydeck.errors import UnknownPath
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications.delivery_queries import describe_error
+from relaydeck.provisioning.revert import reverted_resource
 from relaydeck.timestamps import utc
 
 ROOT = "/console"
@@ -114,7 +115,7 @@ def _load() -> Environment:
     environment.filters |= {name: each for name, each in vars(formats).items() if inspect.isfunction(each)}
     environment.filters["utc"] = utc
     environment.globals |= {"root": ROOT, "link": _link, "asset": _asset, "describe_error": describe_error}
-    environment.globals["without"] = _without
+    environment.globals |= {"without": _without, "reverted_resource": reverted_resource}
     return environment
 
 

@@ -99,10 +99,24 @@ def export_pieces(store: Store) -> Iterator[str]:
 
 def _records(store: Store) -> Iterator[str]:
     for resource in RESOURCES:
-        columns = "id, type, open_config, labels" if resource == "signers" else TABLES[resource].columns
         # Streamed: there may be a million.
-        for row in store.database.stream(f"SELECT {columns} FROM {resource} ORDER BY seq"):
+        for row in store.database.stream(f"SELECT {_columns(resource)} FROM {resource} ORDER BY seq"):
             yield from _tables(resource, _document(resource, row, store))
+
+
+def _columns(resource: Resource) -> str:
+    return "id, type, open_config, labels" if resource == "signers" else TABLES[resource].columns
+
+
+def stored_document(store: Store, resource: Resource, name: str) -> Content | None:
+    """One record as a file declares it. Raises Damaged."""
+    sql = f"SELECT {_columns(resource)} FROM {resource} WHERE {IDENTITY[resource]} = :name"
+    found = store.database.read(sql, {"name": name})
+    return _document(resource, found[0], store) if found else None
+
+
+def written_record(resource: Resource, content: Content) -> str:
+    return "\n".join(_tables(resource, content))
 
 
 def _document(resource: Resource, row: Row, store: Store) -> Content:
@@ -131,7 +145,8 @@ def document_of(record: msgspec.Struct, refer: Refer | None = None) -> Content:
     With `refer`, references stand for the sealed texts that may contain a secret.
     """
     return {
-        field.name: _written(field, value, refer if field.traits.sealed_as else None) for field, value in _given(record)
+        field.name: written_value(field, value, refer if field.traits.sealed_as else None)
+        for field, value in _given(record)
     }
 
 
@@ -140,13 +155,13 @@ def _given(record: msgspec.Struct) -> list[tuple[Field, Any]]:
     return [(field, value) for field, value in fields if value is not UNSET and value != field.default]
 
 
-def _written(field: Field, value: Any, refer: Refer | None) -> Any:
+def written_value(field: Field, value: Any, refer: Refer | None = None) -> Any:
     if field.traits.keyed_by:
         return keyed_documents(value, field.traits.keyed_by)
     if isinstance(value, tuple) and field.record:
         return [_sealed_document(each, refer, number) for number, each in enumerate(value, 1)]
     if isinstance(value, tuple):
-        return [_written(field.item, each, refer) for each in value]
+        return [written_value(field.item, each, refer) for each in value]
     if isinstance(value, msgspec.Struct):
         return document_of(value)
     return field.form.write(value) if field.form else value
@@ -165,10 +180,12 @@ def _sealed_document(record: msgspec.Struct, refer: Refer | None, number: int) -
 def _sealed_value(field: Field, value: Any, refer: Refer | None, number: int) -> Any:
     """A number in the name of a reference is the place of a record in its list."""
     if refer is None:
-        return _written(field, value, None)
+        return written_value(field, value)
     name = f"{field.name}_{number}"
     return (
-        refer(name) if _may_be_secret(field, value) else _written(field, value, lambda inner: refer(f"{name}_{inner}"))
+        refer(name)
+        if _may_be_secret(field, value)
+        else written_value(field, value, lambda inner: refer(f"{name}_{inner}"))
     )
 
 

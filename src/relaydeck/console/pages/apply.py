@@ -34,10 +34,10 @@ async def show(request: PageRequest) -> Reply:
 async def plan(request: PageRequest) -> Reply:
     form = request.form
     text, prune = form.get("file", "").replace("\r\n", "\n"), bool(form.get("prune"))
-    return await _plan_page(request, text, prune=prune)
+    return await plan_page(request, text, prune=prune)
 
 
-async def _plan_page(
+async def plan_page(
     request: PageRequest, text: str, *, prune: bool, changed: PlanChanged | None = None, problem: str = ""
 ) -> Reply:
     try:
@@ -59,12 +59,12 @@ async def apply(request: PageRequest) -> Reply:
     removals, _, text = carried(request.operator.secret, form.get("sealed", "")).partition("\n")
     prune = bool(form.get("prune"))
     if removals not in ("0", form.get("removals", "").strip()):
-        return await _plan_page(request, text, prune=prune, problem="Type the number of removals exactly.")
+        return await plan_page(request, text, prune=prune, problem="Type the number of removals exactly.")
     try:
         document = await asyncio.to_thread(_document, text, prune=prune, plan_only=False)
         done = await request.call("apply", document=document, if_match=f'"{form.get("revision", "")}"')
     except PlanChanged as changed:
-        return await _plan_page(request, text, prune=prune, changed=changed)
+        return await plan_page(request, text, prune=prune, changed=changed)
     except RequestError as error:
         return await _refused(request, error)
     return await asyncio.to_thread(request.page, "apply_done.html", plan=done.data)

@@ -1,0 +1,131 @@
+"""The audit page: filters, links, a file, and changes that are planned back."""
+
+import csv
+import re
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+
+from tests.console.conftest import Operator, plain
+from tests.support.running import Answer, Running
+
+
+def newest(served: Running, record: str) -> dict[str, Any]:
+    (found,) = served.ask("GET", f"/admin/v1/audit?record={record}&order=newest&per_page=1").json["data"]
+    return dict(found)
+
+
+def create(served: Running, name: str, **fields: Any) -> None:
+    document = {"id": name, "name": name, "network": "sepolia", "network_type": "evm", "signer_id": "ops"} | fields
+    assert served.ask("POST", "/admin/v1/relayers", document).status == 201
+
+
+def update(served: Running, path: str, change: dict[str, Any]) -> None:
+    assert served.ask("PATCH", f"/admin/v1/{path}", change, headers={"If-Match": "*"}).status == 200
+
+
+def revert(operator: Operator, entry: dict[str, Any]) -> Answer:
+    operator.get(f"/audit?record={entry['record']}")
+    return operator.post(f"/audit/{entry['sequence']}/revert")
+
+
+def apply_planned(operator: Operator, planned: Answer) -> Answer:
+    form = {
+        name: re.findall(f'name="{name}" value="([^"]*)"', planned.body.decode())[0] for name in ("sealed", "revision")
+    }
+    return operator.post("/apply/plan", form)
+
+
+def test_entries_are_found_by_day_person_action_and_record(served: Running, operator: Operator) -> None:
+    create(served, "found", policies={"min_balance": 5})
+    update(served, "relayers/found", {"policies": {"min_balance": 7}})
+    today = datetime.now(UTC).date()
+    days = f"from={today - timedelta(1)}&to={today + timedelta(1)}"
+    asked = f"record=found&action=relayer.updated&actor=token:root&by=people&{days}"
+    page = operator.text(f"/audit?{asked}")
+    assert page.count('<td class="changes">') == 1
+    assert f'type="date" name="from" value="{today - timedelta(1)}"' in page
+    assert "No entry matches." in operator.text(f"/audit?record=found&to={today - timedelta(1)}")
+
+
+def test_an_entry_links_to_its_record_and_a_record_to_its_entries(served: Running, operator: Operator) -> None:
+    create(served, "linked")
+    page = operator.text("/audit?record=linked")
+    assert '<a href="/console/relayers/linked">' in page
+    assert 'href="/console/audit?actor=token%3Aroot"' in page
+    assert 'href="/console/audit?record=linked"' in operator.text("/relayers/linked")
+
+
+def test_what_is_listed_is_a_file(served: Running, operator: Operator) -> None:
+    create(served, "filed")
+    update(served, "relayers/filed", {"policies": {"min_balance": 7}})
+    answer = operator.get("/audit/csv?record=filed")
+    rows = list(csv.DictReader(StringIO(answer.body.decode())))
+    assert answer.headers["content-disposition"] == 'attachment; filename="audit.csv"'
+    assert [each["action"] for each in rows] == ["relayer.updated", "relayer.created"]
+    assert rows[0] | {"sequence": "", "at": ""} == {
+        "sequence": "",
+        "at": "",
+        "actor": "token:root",
+        "origin": "",
+        "action": "relayer.updated",
+        "record": "filed",
+        "before": '{"policies.min_balance":0}',
+        "after": '{"policies.min_balance":7}',
+    }
+
+
+def test_a_change_is_planned_back_and_made_only_when_confirmed(served: Running, operator: Operator) -> None:
+    nodes = [{"url": "https://node.example.com/key", "weight": 3}]
+    create(served, "changed", policies={"min_balance": 5}, labels={"team": "a"}, custom_rpc_urls=nodes)
+    update(served, "relayers/changed", {"name": "other", "policies": {"min_balance": 10**30}, "labels": None})
+    planned = revert(operator, newest(served, "changed"))
+    assert planned.status == 200
+    shown = re.findall("<li>([a-z_.]+): ", planned.body.decode())
+    assert sorted(shown) == ["labels", "name", "policies.min_balance"]
+    assert served.ask("GET", "/admin/v1/relayers/changed").json["data"]["name"] == "other"
+    assert apply_planned(operator, planned).status == 200
+    now = served.ask("GET", "/admin/v1/relayers/changed").json["data"]
+    assert (now["name"], now["policies"]["min_balance"], now["labels"]) == ("changed", 5, {"team": "a"})
+    assert now["custom_rpc_urls"] == nodes
+
+
+def test_a_deleted_record_without_secrets_is_planned_back(served: Running, operator: Operator) -> None:
+    create(served, "gone", policies={"min_balance": 5})
+    before = served.ask("GET", "/admin/v1/relayers/gone").json["data"]
+    assert served.ask("DELETE", "/admin/v1/relayers/gone").status == 200
+    assert apply_planned(operator, revert(operator, newest(served, "gone"))).status == 200
+    now = served.ask("GET", "/admin/v1/relayers/gone").json["data"]
+    assert now | {"created_at": ""} == before | {"created_at": ""}
+
+
+def test_a_fee_token_of_a_network_is_planned_back(served: Running, operator: Operator) -> None:
+    token = {"address": "0x" + "ab" * 20, "decimals": 6, "rate": {"feed": "0x" + "fe" * 20, "max_age": "1h"}}
+    update(served, "networks/sepolia", {"fee_tokens": {"USDC": token}})
+    tokens = served.ask("GET", "/admin/v1/networks/sepolia").json["data"]["fee_tokens"]
+    update(served, "networks/sepolia", {"fee_tokens": {"USDC": None}})
+    assert apply_planned(operator, revert(operator, newest(served, "sepolia"))).status == 200
+    assert served.ask("GET", "/admin/v1/networks/sepolia").json["data"]["fee_tokens"] == tokens
+
+
+@pytest.mark.parametrize("change", [{"signing_key": "another"}, {"url": "https://hooks.example.com/other"}])
+def test_what_is_hidden_is_not_planned_back(served: Running, operator: Operator, change: dict[str, str]) -> None:
+    update(served, "notifications/pager", change)
+    entry = newest(served, "pager")
+    assert "/revert" not in operator.text("/audit?record=pager&action=notification.updated")
+    answer = revert(operator, entry)
+    assert (answer.status, "cannot be planned back" in plain(answer)) == (409, True)
+
+
+@pytest.mark.parametrize("number", ["0", "999999999", "x", "9" * 30])
+def test_an_unknown_entry_is_not_planned_back(operator: Operator, number: str) -> None:
+    assert operator.post(f"/audit/{number}/revert").status == 404
+
+
+def test_who_may_not_apply_has_no_button(served: Running, looker: Operator) -> None:
+    create(served, "seen")
+    update(served, "relayers/seen", {"name": "other"})
+    assert "/revert" not in looker.text("/audit?record=seen")
+    assert looker.post("/audit/1/revert").status == 403
