@@ -10,7 +10,6 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 from msgspec.structs import replace
@@ -170,8 +169,8 @@ class GasMeter:
 
     def __init__(self, pool: NodePool) -> None:
         self._pool = pool
-        self._without_simulation: WeakSet[Node] = WeakSet()
-        self._forms: WeakKeyDictionary[Node, int] = WeakKeyDictionary()  # the first form that the node accepts
+        self._without_simulation: set[Node] = set()
+        self._forms: dict[Node, int] = {}  # the first form that the node accepts
 
     async def measure(self, run: Run, deadline: float) -> Gas:
         """Raises `NodeError` when the transaction fails or the nodes refuse it."""
@@ -205,9 +204,9 @@ class GasMeter:
     @property
     def _can_simulate(self) -> bool:
         """Whether as many nodes as decide may offer it."""
-        return len(set(self._pool.usable) - set(self._without_simulation)) >= min(
-            self._pool.quorum, len(self._pool.usable)
-        )
+        usable = self._pool.usable
+        offering = [node for node in usable if node not in self._without_simulation]
+        return len(offering) >= min(self._pool.quorum, len(usable))
 
     async def _measured(self, node: OneNode, run: Run) -> Gas:
         if run.simulated:

@@ -96,6 +96,8 @@ def least(quorum: int) -> int:
 
 def majority(said: Sequence[Said], about: Subject[Any]) -> list[Said]:
     """Those that agree with each other, if they are more than half; else none."""
+    if len(said) == 1:
+        return list(said)
     groups = [[other for other in said if about.agree(one.value, other.value)] for one in said]
     largest = max(groups, key=len, default=[])
     return largest if 2 * len(largest) > len(said) else []

@@ -283,6 +283,8 @@ class Sender:
 
     async def ask_batch(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
         """Independent questions. An answer may be a `NodeError`."""
+        if len(questions) == 1:
+            return [await self._ask_without_raising(node, questions[0])]
         size = node.batch_size
         parts = [questions[start : start + size] for start in range(0, len(questions), size)]
         answers = await gather_some(_MAX_TOGETHER, partial(self._ask_part, node), parts)

@@ -80,6 +80,8 @@ class NodePool:
         self.newest: Header | None = None  # that most nodes had, when it was last read
         self.large_batches = asyncio.Semaphore(_MAX_LARGE_BATCHES)  # held by callers that send one
         self.nodes = [Node(url, options) for url in urls]
+        regular = sum(not node.spare for node in self.nodes) or len(self.nodes)
+        self._usual_quorum = 2 if regular > 2 else 1
         self._options = options
         self._client = client
         self._now = now
@@ -96,10 +98,7 @@ class NodePool:
     @property
     def quorum(self) -> int:
         """How many nodes must agree. A third can decide between two; of two, neither can."""
-        if self.rules.quorum is not None:
-            return self.rules.quorum
-        regular = sum(not node.spare for node in self.nodes) or len(self.nodes)
-        return 2 if regular > 2 else 1
+        return self._usual_quorum if self.rules.quorum is None else self.rules.quorum
 
     @property
     def usable(self) -> list[Node]:

@@ -1,6 +1,6 @@
 """Decodes transactions: legacy, types 1 to 4, and those of Celo and ZKsync, signed or not, in canonical form only."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -148,13 +148,16 @@ _READERS: dict[str, Callable[[rlp.Item], Any]] = {
 }
 
 
+_READERS_OF = {kind: [(name, _READERS[name]) for name in names] for kind, names in _FIELDS.items()}
+
+
 def _read(readers: Iterable[Callable[[rlp.Item], Any]], items: list[Any]) -> list[Any]:
     return [read(item) for read, item in zip(readers, items, strict=True)]
 
 
-def _fields(names: tuple[str, ...], items: list[Any]) -> dict[str, Any]:
+def _fields(readers: Sequence[tuple[str, Callable[[rlp.Item], Any]]], items: list[Any]) -> dict[str, Any]:
     """Before the signature, for which the fields are encoded again: that is slow for those of a wrong form."""
-    return {name: _READERS[name](item) for name, item in zip(names, items, strict=False)}
+    return {name: read(item) for (name, read), item in zip(readers, items, strict=False)}
 
 
 def encode_unsigned(transaction: Transaction) -> bytes:
@@ -218,7 +221,7 @@ def _encodings(raw: bytes, signature: Signature | None) -> dict[str, Any]:
 def _legacy(items: list[Any], raw: bytes) -> Transaction:
     if len(items) not in (6, 9):
         raise BadTransaction(f"a legacy transaction has 6 or 9 fields, not {len(items)}")
-    found = _fields(_FIELDS[0], items)
+    found = _fields(_READERS_OF[0], items)
     signature, chain = legacy_signature(items)
     return Transaction(type=0, chain_id=chain, sender=recover(signature), **found, **_encodings(raw, signature))
 
@@ -230,7 +233,7 @@ def _typed(raw: bytes, items: list[Any]) -> Transaction:
     if len(items) not in (len(names), len(names) + 3):
         expected = f"{len(names)} fields, or {len(names) + 3} signed"
         raise BadTransaction(f"a type {kind} transaction has {expected}, not {len(items)}")
-    found = _fields(names, items)
+    found = _fields(_READERS_OF[kind], items)
     signature = typed_signature(kind, items, len(names))
     return Transaction(type=kind, sender=recover(signature), **found, **_encodings(raw, signature))
 
@@ -257,7 +260,7 @@ def _zksync(items: list[Any], raw: bytes) -> Transaction:
         sender=rlp.address("from", sender) if is_signed else None,
         unsigned=raw,
         zksync_fields=fields,
-        **_fields(_FEE_MARKET[1:8], items),
+        **_fields(_READERS_OF[2][1:8], items),
     )
 
 
