@@ -154,6 +154,7 @@ def test_everything_there_is_in_one_story(home: Path) -> None:
             they_pause_and_resume(team, receiver)
             they_test_the_receiver(team, receiver)
             they_send_again_what_was_given_up(team, receiver)
+            they_take_care_of_a_problem(team, receiver)
             they_replace_keys(team, receiver)
             they_ask_what_it_costs_and_whether_all_is_well(team)
             they_look_ahead(team)
@@ -319,6 +320,28 @@ def they_send_again_what_was_given_up(team: Team, receiver: VerifyingReceiver) -
     assert team.read("event", "deliveries", "--state", "dead") == []
     logged = team.ask("GET", "audit", query="?action=deliveries.replayed")
     assert [each["after"] for each in logged] == [{"count": 1}, {"count": 1}]
+
+
+def they_take_care_of_a_problem(team: Team, receiver: VerifyingReceiver) -> None:
+    receiver.status = 410
+    event = team.ask("POST", "notifications/{id}/test", "pager", status=201)
+    assert receiver.next() == event
+    team.await_state(event["id"], "dead")
+    (problem,) = team.ask("GET", "problems")
+    assert (problem["state"], problem["records"]) == ("receiver_failing", [{"id": "pager", "name": "pager"}])
+    known = team.ask("POST", "problems/{id}/acknowledge", problem["id"], body={"note": "told them", "until": "4h"})
+    assert (known["acknowledgement"]["note"], known["acknowledgement"]["by"]) == ("told them", "token:root")
+    assert team.read("problem", "list") == [known]
+    assert team.ask("POST", "problems/{id}/reopen", problem["id"]) == problem
+    assert (
+        team.read("problem", "acknowledge", problem["id"], "told them", "4h")["acknowledgement"]["note"] == "told them"
+    )
+    assert team.read("problem", "reopen", problem["id"]) == problem
+    receiver.status = 204
+    team.ask("POST", "deliveries/{id}/replay", event["id"])
+    assert receiver.next() == event
+    team.await_state(event["id"], "delivered")
+    assert team.ask("GET", "problems") == []
 
 
 def they_replace_keys(team: Team, receiver: VerifyingReceiver) -> None:

@@ -19,6 +19,7 @@ from relaydeck.networks.evm.address import keccak
 
 FIRST_BYTE = 0x9E
 _PURPOSE = b"Relaydeck proof of possession v1\n"
+keccak(b"")  # loads its library where drivers are loaded: in a thread
 
 
 def new_challenge() -> bytes:
