@@ -85,17 +85,18 @@ class Pages:
         self._max_per_page = max_per_page
         self._scopes = scopes
         self._rendered: dict[bytes, bytes] = {}
+        self._rendered_scoped: dict[tuple[bytes, bytes], bytes] = {}  # by scope and query
 
     def page(self, query: bytes) -> bytes:
         return self._rendered.get(query) or self._render(query)
 
     def forget(self) -> None:
         self._rendered.clear()
+        self._rendered_scoped.clear()
 
     def _render(self, query: bytes) -> bytes:
         body = self._encode(self._listing, read_page(query, self._max_per_page))
-        if len(self._rendered) < _MOST_RENDERED and len(body) <= _LARGEST_RENDERED:
-            self._rendered[query] = body
+        _keep(self._rendered, query, body)
         return body
 
     def _encode(self, listing: Listing, page: Page) -> bytes:
@@ -105,13 +106,22 @@ class Pages:
 
     async def scoped_page(self, scope: Scope, query: bytes) -> bytes:
         """The page of a fleet without what is outside of the scope."""
+        key = (scope.key, query)
+        if (rendered := self._rendered_scoped.get(key)) is not None:
+            return rendered
         page = read_page(query, self._max_per_page)
         for _ in range(_MOST_TRIES):
             inside = await self._scopes.find(scope)
             body = self._encode(ListingPart(self._listing, partial(inside.numbers, self._listing.table)), page)
             if inside.is_kept:  # still: to fill the page may have brought too many changes
+                _keep(self._rendered_scoped, key, body)
                 return body
         raise ServerFailure("too much changes to list what is inside the scope of the credential")
+
+
+def _keep(rendered: dict[Any, bytes], key: Any, body: bytes) -> None:
+    if len(rendered) < _MOST_RENDERED and len(body) <= _LARGEST_RENDERED:
+        rendered[key] = body
 
 
 # sentence: 1-envelope 2.1-pagination 4.2-list 4.4-list
