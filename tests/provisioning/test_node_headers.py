@@ -53,6 +53,16 @@ def test_a_value_that_is_left_out_stays(provisioned: ProvisionedHome) -> None:
     assert provisioned.plan(KEYED).notes == [unset]
 
 
+def test_another_node_beside_it_does_not_need_the_value_again(provisioned: ProvisionedHome) -> None:
+    provisioned.apply(KEYED, environment=ENVIRONMENT)
+    other = '{ url = "wss://other.example" }, { url = "wss://node.example", weight = 5, '
+    more = KEYED.replace('{ url = "wss://node.example", ', other).replace(', value = { env = "NODE_KEY" }', "")
+    provisioned.apply(more)
+    headers = [{"name": "Authorization", "value": KEY}]
+    nodes = [{"url": "wss://other.example", "weight": 1}, {"url": "wss://node.example", "weight": 5, "headers": headers}]
+    assert stored(provisioned) == nodes
+
+
 def test_a_new_network_needs_the_value(provisioned: ProvisionedHome) -> None:
     place = "networks.sepolia.rpc_urls[0].headers[0].value"
     assert provisioned.mistakes(KEYED.replace(', value = { env = "NODE_KEY" }', "")) == [f"{place}: is missing"]

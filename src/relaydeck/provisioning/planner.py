@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from relaydeck.identifiers import new_identifier
+from relaydeck.networks.model import RpcUrl
 from relaydeck.networks.node_rule import EVERY_NODE, NodeRule
 from relaydeck.notifications.webhook_rule import WebhookRule
 from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord, Resource
@@ -22,7 +23,7 @@ from relaydeck.provisioning.plan import (
     open_fields,
     shown_labels,
 )
-from relaydeck.provisioning.reader import Missing, Values, may_be, missing_in
+from relaydeck.provisioning.reader import Missing, Partial, Values, may_be, missing_in
 from relaydeck.provisioning.stored import Stored, StoredRecord
 from relaydeck.quantities import first_few
 from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses, Questions
@@ -328,8 +329,30 @@ def _address_problem(given: str, answer: KeyAnswer) -> str:
 
 
 def _kept(name: str, value: Any, found: StoredRecord | None) -> Any:
-    """The stored value of a field, if it can only be the one that a reference in `value` used to lead to."""
+    """The stored value of a field, if it can only be the one that a reference in `value` used to lead to.
+
+    Of nodes that differ from the stored ones, each header is kept for the same URL: no other node may learn it.
+    """
     if found is None or name in found.damaged:
         return None
     stored = getattr(found.record, name)
-    return stored if may_be(value, stored) else None
+    if may_be(value, stored):
+        return stored
+    nodes = {each.url: each for each in stored} if name in NODE_FIELDS.values() else {}
+    kept = [_with_headers(each, nodes) for each in value] if nodes else [None]
+    return None if None in kept else tuple(kept)
+
+
+def _with_headers(node: Any, stored: dict[str, RpcUrl]) -> RpcUrl | None:
+    """A node with the stored values of the headers for which it has none. None: it lacks another one."""
+    if isinstance(node, RpcUrl):
+        return node
+    before = stored.get(node.values["url"]) if isinstance(node, Partial) and "url" in node.values else None
+    if before is None:
+        return None
+    known = {} if before.headers is msgspec.UNSET else {each.name.lower(): each for each in before.headers}
+    headers = [
+        known.get(each.values.get("name", "").lower()) if isinstance(each, Partial) else each
+        for each in node.values["headers"]
+    ]
+    return None if None in headers else RpcUrl(**node.values | {"headers": tuple(headers)})
