@@ -109,7 +109,7 @@ def pages_of(running: Running) -> list[str]:
     events = [each["id"] for each in running.ask("GET", "/admin/v1/events").json["data"]]
     found = []
     for path, methods in PAGES.items():
-        if "GET" not in methods or path.endswith(("/csv", "/code")):  # a file, a picture
+        if "GET" not in methods or path.endswith(("/csv", "/code", "/export")):  # files, a picture
             continue
         identifiers = events if path.startswith(("/events/", "/deliveries/")) else NAMES
         found += [path.replace("{id}", quote(each, safe="")) for each in identifiers] if "{id}" in path else [path]
@@ -172,7 +172,7 @@ def test_secrets_are_on_no_page(shown: dict[str, str], hostile: Running) -> None
 
 def test_the_urls_of_nodes_are_only_in_the_form_that_edits_them(shown: dict[str, str], hostile: Running) -> None:
     holders = {path for path, page in shown.items() if "node-secret" in page}
-    assert holders == {f"/relayers/{quote(each, safe='')}/edit" for each in NAMES}
+    assert holders == {f"/{kind}/{quote(each, safe='')}/edit" for kind in ("relayers", "networks") for each in NAMES}
 
 
 def test_the_urls_of_webhooks_are_on_the_pages_of_notifications(shown: dict[str, str]) -> None:
@@ -290,7 +290,7 @@ def test_hostile_text_in_every_query(hostile: Running, shown: dict[str, str], te
     operator = Operator(hostile.port).sign_in(hostile.token)
     query = urlencode(dict.fromkeys([*names_of_fields(shown), "page", "before", "done", "hint"], text))
     for path, methods in PAGES.items():
-        if "GET" in methods and "{id}" not in path:
+        if "GET" in methods and "{id}" not in path and path != "/export":  # a file, which is downloaded
             refuses_markup(path, operator.get(f"{path}?{query}"))
     refuses_markup("/enter", operator.get(f"/enter?{query}"))
     refuses_markup("/sign-in", operator.post("/sign-in", {"token": text}))

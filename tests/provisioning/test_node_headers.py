@@ -59,7 +59,10 @@ def test_another_node_beside_it_does_not_need_the_value_again(provisioned: Provi
     more = KEYED.replace('{ url = "wss://node.example", ', other).replace(', value = { env = "NODE_KEY" }', "")
     provisioned.apply(more)
     headers = [{"name": "Authorization", "value": KEY}]
-    nodes = [{"url": "wss://other.example", "weight": 1}, {"url": "wss://node.example", "weight": 5, "headers": headers}]
+    nodes = [
+        {"url": "wss://other.example", "weight": 1},
+        {"url": "wss://node.example", "weight": 5, "headers": headers},
+    ]
     assert stored(provisioned) == nodes
 
 

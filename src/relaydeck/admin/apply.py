@@ -48,13 +48,13 @@ def _step(step: Step, by_name: set[str]) -> PlannedStep:
 
 
 @handles(EXPORT)
-async def export(services: Services, _request: Request) -> Content:
-    return await services.read(_exported)
+async def export(services: Services, request: Request) -> Content:
+    return await services.read(lambda store: _exported(store, **request.query))
 
 
-def _exported(store: Store) -> Content:
+def _exported(store: Store, resource: str = "", record: str = "") -> Content:
     try:
-        return Content(encoded(ExportedFile("".join(export_pieces(store)))))
+        return Content(encoded(ExportedFile("".join(export_pieces(store, resource, record)))))
     except Damaged as damage:
         raise NotPossible(f"{damage}; the export would not be complete") from None
 

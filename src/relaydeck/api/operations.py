@@ -138,7 +138,19 @@ APPLY = Operation(
     conditional=True,
     permission="change",
 )
-EXPORT = _reading("export", "export", "Write the records as an apply file", records.ExportedFile)
+EXPORT = _reading(
+    "export",
+    "export",
+    "Write the records as an apply file",
+    records.ExportedFile,
+    Parameter(
+        "resource",
+        "Only records of this kind.",
+        choices=dict.fromkeys(["networks", "signers", "notifications", "relayers"], ""),
+        example="networks",
+    ),
+    Parameter("record", "Only the record with this id, or this name of a network.", example="sepolia"),
+)
 LIST_TOKENS = _listing("tokens", "list_tokens", "List tokens", records.Token)
 CREATE_TOKEN = Operation(
     "create_token", "POST", "tokens", "Issue a token", records.NewToken, records.TokenRequest, 201, permission="own"

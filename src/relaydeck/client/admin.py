@@ -256,8 +256,15 @@ class AdminOperations:
         """Make the records match a document."""
 
     @sends("GET", "export")
-    def export(self) -> records.ExportedFile:
-        """Write the records as an apply file."""
+    def export(
+        self, *, resource: Literal["networks", "signers", "notifications", "relayers"] | None = None,
+        record: str | None = None
+    ) -> records.ExportedFile:
+        """Write the records as an apply file.
+
+        `resource`: Only records of this kind.
+        `record`: Only the record with this id, or this name of a network.
+        """
 
     @sends("GET", "tokens")
     def list_tokens(

@@ -39,6 +39,7 @@ class Operator:
         self.role, self.expires_at = grant.role, session.expires_at
         self.rule = session.rule or f"the token {self.name}"
         self.permissions = grant.permissions | {"view"}  # nobody without `look` is signed in
+        self.may_export = "view" in grant.permissions
         self.scope, self.limits = session.scope, grant.limits
         self.form_token = form_token(secret)
 

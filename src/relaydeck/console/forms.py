@@ -20,7 +20,7 @@ class Input(NamedTuple):
     """One control of a form."""
 
     name: str  # `policies.min_balance`
-    kind: str  # text, secret, json, flag, whole, lines, nodes, labels, choice
+    kind: str  # text, secret, json, flag, whole, lines, nodes, tables, labels, choice
     description: str
     value: str = ""
     required: bool = False
@@ -54,7 +54,8 @@ def inputs_of(record: type[msgspec.Struct], prefix: str = "", leave_out: Iterabl
 
 def _input(field: Field, name: str) -> Input:
     required = field.required and not field.traits.generated and not field.traits.given_by
-    empty = Input(name, _kind(field), _help(field.description), required=required, choices=field.choices)
+    choices = ("", *field.choices) if field.choices and field.may_be_unset else field.choices
+    empty = Input(name, _kind(field), _help(field.description), required=required, choices=choices)
     return empty if field.required or field.may_be_unset else empty._replace(value=_text(empty, field.default))
 
 
@@ -93,13 +94,19 @@ def refused(inputs: list[Input], form: Mapping[str, str], error: RequestError) -
     for place, problem in found:
         name = max((each for each in typed if re.match(rf"{re.escape(each)}\b", place)), key=len, default="")
         if name:
-            given = form.get(name, "").strip()
-            said = f"{problem[0].upper()}{problem[1:]}." if given else "Fill this in."
             wrong.append(name)
+            said = _said(place[len(name) :].lstrip("."), problem) if form.get(name, "").strip() else "Fill this in."
+            before = typed[name].problem
+            said = before if said in before else f"{before} {said}".strip()
             typed[name] = typed[name]._replace(problem=said, is_focused=name == wrong[0])
         else:
             others.append(f"{place}: {problem}" if place else problem)
     return {"status": error.status, "inputs": list(typed.values()), "problem": "; ".join(others)}
+
+
+def _said(within: str, problem: str) -> str:
+    """`within`: the part of the field that is wrong; empty: the whole field."""
+    return f"{within}: {problem}." if within else f"{problem[0].upper()}{problem[1:]}."
 
 
 def document_of(inputs: list[Input], form: Mapping[str, str]) -> Json:

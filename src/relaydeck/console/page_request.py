@@ -14,7 +14,7 @@ from relaydeck.api.operations import BY_NAME
 from relaydeck.console.admin_calls import Json, Operator, Result, Run, call_operation
 from relaydeck.console.fleet import FleetReader
 from relaydeck.console.formats import visible
-from relaydeck.console.node_calls import NodeCalls
+from relaydeck.console.node_calls import NodeCalls, NodeTests
 from relaydeck.console.rendering import page, path_to, redirect
 from relaydeck.console.request import Fields, Headers, reason_of, theme_of
 from relaydeck.doctor import AuditVerification, Finding
@@ -56,6 +56,10 @@ class Services:
     @cached_property
     def node_calls(self) -> NodeCalls:
         return NodeCalls(self.estimator, self.settings.run_folder)
+
+    @cached_property
+    def node_tests(self) -> NodeTests:
+        return NodeTests(self.settings)
 
     @cached_property
     def verification(self) -> SharedRun[AuditVerification]:

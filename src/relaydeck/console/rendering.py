@@ -50,10 +50,12 @@ def csv_file(name: str, rows: Sequence[Mapping[str, object]]) -> Reply:
     text = StringIO()
     names = [list(rows[0])] if rows else []
     csv.writer(text).writerows([*names, *([_cell(each) for each in row.values()] for row in rows)])
-    disposition = (b"content-disposition", f'attachment; filename="{name}.csv"'.encode())
-    return Reply(
-        200, text.getvalue().encode(), (b"content-type", b"text/csv; charset=utf-8"), (*_PAGE_HEADERS, disposition)
-    )
+    return download(f"{name}.csv", b"text/csv; charset=utf-8", text.getvalue())
+
+
+def download(name: str, kind: bytes, text: str) -> Reply:
+    disposition = (b"content-disposition", f'attachment; filename="{name}"'.encode())
+    return Reply(200, text.encode(), (b"content-type", kind), (*_PAGE_HEADERS, disposition))
 
 
 def _cell(value: object) -> str:

@@ -8,6 +8,7 @@ way: what two methods return cannot be compared.
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from relaydeck.networks.evm.errors import (
     error_kind,
     lacks_block,
 )
+from relaydeck.networks.evm.header import Header
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.pool import NodePool
 from relaydeck.networks.evm.questions import Question, read_bytes, read_gas, read_quantity
@@ -293,6 +295,27 @@ class GasMeter:
         params = (call, run.pending, run.override) if self._form(node) == 0 else (call, run.at)
         (found,) = await node.ask(Question("eth_call", params, read_bytes))
         return not isinstance(found, NodeError)
+
+
+async def find_ways(ask: Callable[[Question[Any]], Awaitable[Any]], head: Header) -> tuple[str, ...]:
+    """How a node measures gas: `simulation`; `funds`: of senders without funds, too; `estimate`. Found by trying each.
+
+    Raises `UrlFailed` when the node does not answer.
+    """
+    nobody = f"0x{1:040x}"
+    call, price = {"from": nobody, "to": nobody, "value": "0x0", "data": "0x"}, hex(2 * (head.base_fee or 1))
+    run = Run(call, {"gasPrice": price}, head.number, base_fee=head.base_fee)
+    tried: dict[str, Question[Any]] = {
+        "simulation": simulation(run),
+        "funds": _estimate(_with_funds(run)),
+        "estimate": _estimate(_without_price(run)),
+    }
+    found = []
+    for name, question in tried.items():
+        with suppress(NodeError):
+            await ask(question)
+            found.append(name)
+    return tuple(found)
 
 
 def _require_answers(answers: Sequence[Any]) -> None:

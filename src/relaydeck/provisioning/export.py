@@ -89,16 +89,20 @@ def exported(store: Store) -> Generator[str, None, None]:
         raise OperatorError(f"{damage}", "See 'relaydeck doctor'. The export is not complete.") from None
 
 
-def export_pieces(store: Store) -> Iterator[str]:
-    """The file in pieces, inside a snapshot. Raises Damaged."""
+def export_pieces(store: Store, resource: str = "", record: str = "") -> Iterator[str]:
+    """The file in pieces, inside a snapshot: all of it, or only the records of this kind or name. Raises Damaged."""
     separator = ""
-    for piece in _records(store):
+    for piece in _records(store, resource, record):
         yield separator + piece
         separator = "\n"
 
 
-def _records(store: Store) -> Iterator[str]:
-    for resource in RESOURCES:
+def _records(store: Store, only: str, record: str) -> Iterator[str]:
+    for resource in (each for each in RESOURCES if only in ("", each)):
+        if record:
+            found = stored_document(store, resource, record)
+            yield from () if found is None else _tables(resource, found)
+            continue
         # Streamed: there may be a million.
         for row in store.database.stream(f"SELECT {_columns(resource)} FROM {resource} ORDER BY seq"):
             yield from _tables(resource, _document(resource, row, store))

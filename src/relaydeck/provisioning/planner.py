@@ -339,11 +339,11 @@ def _kept(name: str, value: Any, found: StoredRecord | None) -> Any:
     if may_be(value, stored):
         return stored
     nodes = {each.url: each for each in stored} if name in NODE_FIELDS.values() else {}
-    kept = [_with_headers(each, nodes) for each in value] if nodes else [None]
+    kept = [with_stored_headers(each, nodes) for each in value] if nodes else [None]
     return None if None in kept else tuple(kept)
 
 
-def _with_headers(node: Any, stored: dict[str, RpcUrl]) -> RpcUrl | None:
+def with_stored_headers(node: Any, stored: dict[str, RpcUrl]) -> RpcUrl | None:
     """A node with the stored values of the headers for which it has none. None: it lacks another one."""
     if isinstance(node, RpcUrl):
         return node

@@ -26,7 +26,7 @@ IDENTIFIERS = {
 WIDTHS = (360, 768, 1440)
 THEMES: tuple[Any, ...] = ("light", "dark")
 _TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-_FILES = ("/csv", "/code")
+_FILES = ("/csv", "/code", "/export")
 _PAGES = sorted(
     path for path, methods in PAGES.items() if "GET" in methods and path != "/" and not path.endswith(_FILES)
 )

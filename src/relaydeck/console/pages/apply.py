@@ -7,6 +7,7 @@ Reading a large file and rendering its plan run in a thread: each takes longer t
 """
 
 import asyncio
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from typing import Any
@@ -15,10 +16,13 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from relaydeck.bounded_toml import parse_toml
+from relaydeck.console.admin_calls import Json
 from relaydeck.console.page_request import PageRequest, get, post
+from relaydeck.console.rendering import download
 from relaydeck.console.request import reason_of
-from relaydeck.errors import BadRequest, MistakenDocument, PlanChanged, RequestError
+from relaydeck.errors import BadRequest, Forbidden, MistakenDocument, PlanChanged, RequestError
 from relaydeck.http.pipeline import Reply
+from relaydeck.roles import requirement
 from relaydeck.secret import Secret
 from relaydeck.store.sealing import decrypt, derived_key, encrypt
 
@@ -28,6 +32,17 @@ _INFO = b"relaydeck console carried text 2"
 @get("/apply")
 async def show(request: PageRequest) -> Reply:
     return request.page("apply.html", problem="", mistakes=[])
+
+
+@get("/export", "export")
+async def export(request: PageRequest) -> Reply:
+    """The apply file of all records, or of one, to download. A session that only looks may see pages, and no file."""
+    if not request.operator.may_export:
+        raise Forbidden(requirement("view"))
+    chosen: Json = {each: request.query[each] for each in ("resource", "record") if request.query.get(each)}
+    found = await request.call("export", **chosen)
+    name = re.sub(r"[^A-Za-z0-9-]+", "-", "-".join(chosen.values())) or "relaydeck"
+    return download(f"{name}.toml", b"application/toml; charset=utf-8", found.data["toml"])
 
 
 @post("/apply", "apply")

@@ -1,27 +1,61 @@
 """Networks: their nodes and what they answer, the tokens that can pay a fee with the age of each rate, and backtests.
 
 Two pages take as long as the slowest node. Other pages load them after they are shown.
+
+One form creates and edits a network. Its buttons send it to its own page, so that all of it works without a script:
+what a chain gives is filled in, a URL is tested, the changes are shown, and then saved. The values of headers that
+were typed travel sealed with a key of the session; stored ones stay where they are.
 """
 
 import asyncio
 import time
+from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Any, NamedTuple
 
+import msgspec
+
+from relaydeck.bounded_toml import parse_toml
+from relaydeck.console.admin_calls import Json, Result
+from relaydeck.console.forms import Input, filled, inputs_of, new_document, refused, submitted
 from relaydeck.console.live import answer_with_result
-from relaydeck.console.node_calls import read_network, read_networks
-from relaydeck.console.page_request import PageRequest, Services, get, listing
+from relaydeck.console.node_calls import NodeTest, read_network, read_networks
+from relaydeck.console.page_request import PageRequest, Services, deletion, get, listing, post
+from relaydeck.console.pages.apply import carried, carry
+from relaydeck.console.rendering import path_to, redirect
 from relaydeck.doctor.shared_run import SharedRun
-from relaydeck.errors import NotPossible
+from relaydeck.errors import MistakenDocument, MistakenRecord, NotPossible, OutOfDate, RequestError
 from relaydeck.fees.model import fee_options
 from relaydeck.fees.report import BacktestRun, counted_problems, report_rates, run_backtest
+from relaydeck.fields import fields_of
 from relaydeck.http.pipeline import Reply
+from relaydeck.networks.chains import PRESET_FIELDS, chain_problem, known_chains, preset_of
 from relaydeck.networks.model import Network
+from relaydeck.networks.node_rule import NodeRule
+from relaydeck.provisioning.declared_records import settable_fields
+from relaydeck.provisioning.export import written_key, written_table
+from relaydeck.provisioning.file import read_parsed
+from relaydeck.provisioning.mistakes import place_in
+from relaydeck.provisioning.planner import with_stored_headers
 from relaydeck.timestamps import utc
 from relaydeck.web_addresses import shown_address
 
 _TESTED_BLOCKS = 50
 _MOST_BACKTESTS = 8  # that are kept, each with a thread
+_SET = "(set)"  # stands for the value of a header
+_NODE = {
+    "url": ("text", "http, https, ws or wss. A row without a URL is left out."),
+    "weight": ("whole", "Its share of the calls. Left empty: 1."),
+    "headers": ("lines", f"Authorization: Bearer key. Values are sealed and not shown again: {_SET} stands for one."),
+}
+_TOKENS = "As in an apply file, each with its rate."
+_MOST_NODES, _SPARE_NODES = 64, 2
+_MOST_DIGITS = 19  # of a chain id
+_FIRST = ("name", "chain", "chain_id", "native_symbol", "fee_model")
+_FIELDS = [each.name for each in settable_fields(Network) if each.name != "name"]
+
 listing("list_networks")
+deletion("networks", "One that a relayer uses cannot be removed.", typed="name")
 
 
 @get("/networks/{id}")
@@ -84,3 +118,259 @@ def _backtest_page(request: PageRequest, network: Network, found: BacktestRun) -
         tested_at=utc(time.time()),
         is_live=False,
     )
+
+
+class _Form(NamedTuple):
+    """What was typed. Nodes without a URL are left out, and the others follow each other."""
+
+    values: dict[str, str]
+    nodes: list[Json]
+    name: str  # of the network to change; empty: of a new one
+    tested: int | None = None  # the node to test
+
+    @property
+    def inputs(self) -> list[Input]:
+        return _inputs(not self.name, min(len(self.nodes) + _SPARE_NODES, _MOST_NODES))
+
+    @property
+    def secrets(self) -> str:
+        """The values of the headers that were typed, by node."""
+        typed = [{each["name"]: each.get("value", "") for each in node.get("headers", ())} for node in self.nodes]
+        return msgspec.json.encode(typed).decode()
+
+    @property
+    def chain_id(self) -> int:
+        """0: not known."""
+        preset = known_chains().presets.get(self.values.get("chain", ""))
+        digits = self.values.get("chain_id", "").strip()
+        is_number = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
+        return int(digits) if is_number else preset.chain_id if preset else 0
+
+    @property
+    def place(self) -> int:
+        """Of the node that is tested: one without a URL becomes the first row that is empty."""
+        return len(self.nodes) if self.tested is None else self.tested
+
+    def document(self, stored: Json) -> tuple[Json, list[tuple[str, str]]]:
+        """The record, and what is wrong with its fee tokens. A chain takes the place of what it gave until now."""
+        plain = new_document(_inputs(not self.name), self.values)
+        if self.values.get("chain"):
+            plain = {k: v for k, v in plain.items() if k not in PRESET_FIELDS or v != stored.get(k)}
+        document: Json = plain | {"network_type": "evm", "rpc_urls": self.nodes}
+        try:
+            tokens = parse_toml(self.values.get("fee_tokens", "").replace("\r\n", "\n"))
+        except ValueError as error:
+            return document, [("fee_tokens", f"it is not TOML: {error}")]
+        return document | {"fee_tokens": tokens}, []
+
+
+def _inputs(is_new: bool, nodes: int = 0) -> list[Input]:
+    """Those of nodes and fee tokens are left out, unless nodes are asked for."""
+    inputs = inputs_of(Network, leave_out=("network_type", "rpc_urls", "fee_tokens", *(() if is_new else ("name",))))
+    models = next(each.choices for each in fields_of(Network) if each.name == "fee_model")
+    choices = {"chain": ("", *known_chains().presets), "fee_model": ("", *models)}
+    inputs = [
+        each._replace(kind="choice", choices=choices[each.name], value="") if each.name in choices else each
+        for each in inputs
+    ]
+    if not nodes:
+        return inputs
+    rows = [Input(f"rpc_urls[{number}].{name}", *more) for number in range(nodes) for name, more in _NODE.items()]
+    return [*inputs, *rows, Input("fee_tokens", "tables", _TOKENS)]
+
+
+def _read_form(request: PageRequest, name: str) -> _Form:
+    """Raises BadRequest."""
+    form, nodes, tested = request.form, list[Json](), None
+    sealed = form.get("sealed", "")
+    known: list[dict[str, str]] = msgspec.json.decode(carried(request.operator.secret, sealed)) if sealed else []
+    values = {each: value for each, value in form.items() if not each.startswith("rpc_urls[")}
+    for number in range(_MOST_NODES):
+        url, weight, headers = (form.get(f"rpc_urls[{number}].{each}", "").strip() for each in _NODE)
+        if url:
+            tested = len(nodes) if form.get("do") == f"test-{number}" else tested
+            lines = [each.strip() for each in headers.splitlines() if each.strip()]
+            values |= _row(len(nodes), url, weight, map(_shown_header, lines))
+            typed = known[number] if number < len(known) else {}
+            nodes.append(_node(url, weight, [_header(each, typed) for each in lines]))
+    return _Form(values, nodes, name, tested)
+
+
+def _row(number: int, url: str, weight: str, headers: Iterable[str]) -> dict[str, str]:
+    given = (url, weight, "\n".join(headers))
+    return {f"rpc_urls[{number}].{name}": value for name, value in zip(_NODE, given, strict=True)}
+
+
+def _node(url: str, weight: str, headers: list[Json]) -> Json:
+    node: Json = {"url": url}
+    if weight:
+        node["weight"] = int(weight) if weight.isascii() and weight.isdigit() else weight
+    return node | ({"headers": headers} if headers else {})
+
+
+def _header(line: str, typed: Mapping[str, str]) -> Json:
+    """`Name: value`. For one that is set: what was typed before, or nothing, which keeps the stored one."""
+    name, _, value = (each.strip() for each in line.partition(":"))
+    value = typed.get(name, "") if value == _SET else value
+    return {"name": name} | ({"value": value} if value else {})
+
+
+def _shown_header(line: str) -> str:
+    name, _, value = (each.strip() for each in line.partition(":"))
+    return f"{name}: {_SET}" if value else name
+
+
+def _form_of(record: Json) -> _Form:
+    """What the form of a stored network contains."""
+    nodes = record.get("rpc_urls", [])
+    values = {each.name: each.value for each in filled(_inputs(is_new=False), record)}
+    tokens = (written_table(f"[{written_key(symbol)}]", each) for symbol, each in record["fee_tokens"].items())
+    values["fee_tokens"] = "\n".join(tokens)
+    for number, node in enumerate(nodes):
+        headers = (f"{each['name']}: {_SET}" for each in node.get("headers", ()))
+        values |= _row(number, node["url"], str(node["weight"]), headers)
+    return _Form(values, nodes, record["name"])
+
+
+def _form_page(request: PageRequest, form: _Form, etag: str, **given: Any) -> Reply:
+    shown: Json = {"inputs": submitted(form.inputs, form.values), "problem": "", "tested": None, "test": None} | given
+    inputs: dict[str, Input] = {each.name: each for each in shown.pop("inputs")}
+    first, tokens = [inputs.pop(each) for each in _FIRST if each in inputs], inputs.pop("fee_tokens")
+    nodes = [inputs.pop(each) for each in list(inputs) if each.startswith("rpc_urls[")]
+    rows = [nodes[start : start + len(_NODE)] for start in range(0, len(nodes), len(_NODE))]
+    values: Json = {"first": first, "rows": rows, "tokens": tokens, "more": list(inputs.values())}
+    chains: Json = {"preset": preset_of(form.chain_id), "refused": known_chains().refused}
+    sealed = carry(request.operator.secret, form.secrets)
+    return request.page("network_form.html", name=form.name, etag=etag, sealed=sealed, **values, **chains, **shown)
+
+
+@get("/networks/new")
+async def show_new(request: PageRequest) -> Reply:
+    return _form_page(request, _Form({}, [], ""), "")
+
+
+@get("/networks/{id}/edit", "update_network")  # with the whole URLs of nodes, which may contain keys
+async def show_edit(request: PageRequest) -> Reply:
+    found = await request.call("get_network", request.identifier)
+    return _form_page(request, _form_of(found.data), found.etag)
+
+
+@post("/networks/new", "create_network")
+async def create(request: PageRequest) -> Reply:
+    return await _take(request, _read_form(request, ""), Result({}))
+
+
+@post("/networks/{id}/edit", "update_network")
+async def edit(request: PageRequest) -> Reply:
+    stored = await request.call("get_network", request.identifier)
+    return await _take(request, _read_form(request, request.identifier), stored)
+
+
+async def _take(request: PageRequest, form: _Form, stored: Result) -> Reply:
+    """What the button says that was pressed."""
+    etag, button = request.form.get("etag", ""), request.form.get("do", "")
+    try:
+        if button == "fill":
+            return _form_page(request, _with_chain(form), etag)
+        if button.startswith("test-"):
+            return _form_page(request, form, etag, tested=form.place, test=await _test(request, form))
+        if button in ("more", "back"):
+            return _form_page(request, form, etag)
+        return await _save(request, form, stored)
+    except RequestError as error:
+        return _form_page(request, form, etag, **refused(form.inputs, form.values, error))
+
+
+def _with_chain(form: _Form) -> _Form:
+    """With the values that the chosen chain gives. Raises MistakenRecord."""
+    chain = form.values.get("chain", "")
+    if problem := chain_problem(chain):
+        raise MistakenRecord([("chain", problem)])
+    given = known_chains().presets[chain].network_values()
+    return form._replace(values=form.values | {name: str(given.get(name, "")) for name in PRESET_FIELDS})
+
+
+async def _test(request: PageRequest, form: _Form) -> NodeTest:
+    """One node of the form. It must be one that may be stored, and gets the stored headers only at its stored URL."""
+    if form.tested is None:
+        return NodeTest("is not called: type its URL")
+    services, name = request.services, form.name
+    network = {"network_type": "evm", "chain_id": 1, "native_symbol": "ETH", "rpc_urls": [form.nodes[form.tested]]}
+    declared = read_parsed({"networks": {"tested": network}}, None)
+    if declared.mistakes:
+        places = ((each.place.rpartition("rpc_urls[0].")[2], each.problem) for each in declared.mistakes)
+        return NodeTest("is not called: " + "; ".join(f"its {place} {problem}" for place, problem in places))
+    stored = await services.read(lambda store: read_network(store, name)) if name else None
+    known = {each.url: each for each in stored.rpc_urls} if stored else {}
+    url = with_stored_headers(declared.records[0].values["rpc_urls"][0], known)
+    if url is None:
+        return NodeTest("is not called: type the value of each header")
+    before = known.get(url.url)
+    if before is None and (problem := NodeRule(services.settings.rpc_allowed_over_http).problem(url.url)):
+        return NodeTest(problem)
+    url = msgspec.structs.replace(url, set_over_http=before.set_over_http if before else True)
+    test = await services.node_tests.test(url, form.chain_id)
+    if stored is None or test.block is None:
+        return test
+    newest = max((each.block or 0 for each in await services.node_calls.call(stored) if not each.problem), default=0)
+    return test._replace(behind=max(0, newest - test.block))
+
+
+async def _save(request: PageRequest, form: _Form, stored: Result) -> Reply:
+    """Create the network; or show what changes, and change it when the plan was confirmed. Raises RequestError."""
+    document, mistakes = form.document(stored.data)
+    name = form.name or form.values.get("name", "").strip()
+    if form.name and "rpc_urls" not in stored.data and not form.nodes:
+        raise NotPossible("the stored rpc_urls cannot be opened: set it again")
+    steps = await _plan(request, name, document, mistakes)
+    if not form.name:
+        if any(each["action"] != "create" for each in steps):
+            raise MistakenRecord([("name", "is the name of another network")])
+        await request.call("create_network", document=document)
+        return redirect(f"{path_to('networks', name)}?done=created")
+    is_same = stored.etag == request.form.get("etag", "")
+    if form.values.get("do") != "save" or not is_same:
+        return await _confirmation(request, form, stored.etag, steps, is_same=is_same)
+    change = _merge_patch({each: value for each, value in stored.data.items() if each in _FIELDS}, document)
+    try:
+        await request.call("update_network", name, document=change, if_match=stored.etag)
+    except OutOfDate:
+        now = await request.call("get_network", name)
+        steps = await _plan(request, name, document, mistakes)
+        return await _confirmation(request, form, now.etag, steps, is_same=False)
+    return redirect(f"{path_to('networks', name)}?done=saved")
+
+
+async def _plan(request: PageRequest, name: str, document: Json, mistakes: list[tuple[str, str]]) -> list[Json]:
+    """The steps that make this record. Raises MistakenRecord, with these mistakes and all others."""
+    content = {each: value for each, value in document.items() if each != "name"}
+    asked: Json = {"document": {"networks": {name: content}}, "prune": False, "plan_only": True}
+    steps: list[Json] = []
+    try:
+        steps = (await request.call("apply", document=asked)).data["steps"]
+    except MistakenDocument as error:
+        prefix = place_in("networks", name)
+        for each in error.members["mistakes"]:
+            place = each["place"].removeprefix(prefix).removeprefix(".")
+            mistakes = [*mistakes, (place or "name", each["problem"])]
+    if mistakes:
+        raise MistakenRecord(mistakes)
+    return steps
+
+
+async def _confirmation(request: PageRequest, form: _Form, etag: str, steps: list[Json], *, is_same: bool) -> Reply:
+    entries = await request.call("list_audit", record=form.name, order="newest", per_page="1")
+    kept = {each.name: form.values.get(each.name, "") for each in form.inputs}
+    values: Json = {"kept": kept, "sealed": carry(request.operator.secret, form.secrets), "is_same": is_same}
+    return request.page(
+        "network_confirm.html", name=form.name, etag=etag, steps=steps, change=next(iter(entries.data), None), **values
+    )
+
+
+def _merge_patch(before: Json, after: Json) -> Json:
+    """The merge patch (RFC 7396) that makes one object the other."""
+    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    return dict.fromkeys(name for name in before if name not in after) | {
+        name: _merge_patch(before[name], value) if isinstance(value, dict) and name in before else value
+        for name, value in changed.items()
+    }
