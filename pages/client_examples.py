@@ -35,6 +35,7 @@ EXAMPLES = {
     "update_notification": 'update_notification("night", signing_key="a key").has_signing_key == True',
     "delete_notification": 'delete_notification("night")',
     "test_notification": 'test_notification("pager").type == "notification.test"',
+    "send_waiting": 'send_waiting("pager").replayed == 0',
     "list_relayers": 'list_relayers(network="sepolia", state="active").total_items == 1',
     "create_relayer": 'create_relayer("Sepolia two", "sepolia", "ops", id="sepolia-2").id == "sepolia-2"',
     "get_relayer": 'get_relayer("sepolia-1").policies.gas_price_cap == 100_000_000_000',

@@ -296,6 +296,8 @@ def they_test_the_receiver(team: Team, receiver: VerifyingReceiver) -> None:
     assert receiver.next() == event
     assert event["data"] == {"notification_id": "pager"}
     assert team.read("notification", "test", "pager") == receiver.next()
+    assert team.ask("POST", "notifications/{id}/send", "pager") == {"replayed": 0}
+    assert team.read("notification", "send", "pager") == {"replayed": 0}
 
 
 def they_send_again_what_was_given_up(team: Team, receiver: VerifyingReceiver) -> None:

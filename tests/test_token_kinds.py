@@ -46,7 +46,7 @@ def test_the_least_role_of_each_operation() -> None:
         "relayer_rpc": "api",
         **dict.fromkeys(("explain_relayer", "export", "find", "verify_audit", "run_doctor"), "viewer"),
         **dict.fromkeys(("pause_relayer", "resume_relayer", "check_signer", "test_notification"), "operator"),
-        **dict.fromkeys(("explain_estimate", "replay_delivery", "replay_dead"), "operator"),
+        **dict.fromkeys(("explain_estimate", "replay_delivery", "replay_dead", "send_waiting"), "operator"),
         **dict.fromkeys(("acknowledge_problem", "reopen_problem"), "operator"),
         **dict.fromkeys((f"{verb}_network" for verb in ("create", "update", "delete")), "editor"),
         **dict.fromkeys((f"{verb}_relayer" for verb in ("create", "update", "delete")), "editor"),

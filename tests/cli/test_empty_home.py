@@ -36,6 +36,7 @@ NEED_DATA: dict[str, tuple[str, ...]] = {
     "notification create": ("id=n",),
     "notification delete": ("n", "--yes"),
     "notification list": (),
+    "notification send": ("n",),
     "notification show": ("n",),
     "notification test": ("n",),
     "notification update": ("n", "url=http://h.example"),

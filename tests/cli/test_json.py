@@ -56,6 +56,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "notification list": (),
     "notification show": ("other",),
     "notification test": ("pager",),
+    "notification send": ("pager",),
     "notification delete": ("other", "--yes"),
     "problem list": (),
     "relayer create": RELAYER,

@@ -42,6 +42,7 @@ ARGUMENTS = {
     "notification create": ["id=n", "type=webhook", "url=https://hooks.example.com"],
     "notification delete": ["n", "--yes"],
     "notification list": [],
+    "notification send": ["n"],
     "notification show": ["n"],
     "notification test": ["n", "--wait", "--timeout", "1"],
     "notification update": ["n", "url=https://hooks.example.com"],

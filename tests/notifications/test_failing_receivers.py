@@ -21,7 +21,10 @@ async def test_a_receiver_is_failing_from_its_first_failed_attempt_on(scene: Sce
     assert found(scene) == []  # none was attempted yet
     await scene.deliver(scene.process())
     assert scene.states() == ["delivered", "pending", "dead"]
-    assert found(scene) == [FailingReceiver("broken", 1, START, 500, ""), FailingReceiver("gone", 0, START, 410, "")]
+    assert found(scene) == [
+        FailingReceiver("broken", 1, START, START, 500, ""),
+        FailingReceiver("gone", 0, START, START, 410, ""),
+    ]
 
 
 async def test_a_receiver_that_recovered_is_not_failing_while_an_earlier_delivery_waits(scene: Scene) -> None:
@@ -45,7 +48,7 @@ async def test_all_that_wait_are_counted_with_the_latest_error(scene: Scene) -> 
     scene.happens(EventKind.NOTIFICATION_TEST, None, "broken")
     await receiver.stop()
     await scene.deliver(process)
-    assert found(scene) == [FailingReceiver("broken", 6, START + 4000, None, "connection_refused")]
+    assert found(scene) == [FailingReceiver("broken", 6, START, START + 4000, None, "connection_refused")]
 
 
 async def test_a_receiver_that_gets_everything_again_is_not_failing(scene: Scene) -> None:
@@ -86,4 +89,4 @@ async def test_counting_ends_at_a_bound_however_many_deliveries_wait(scene: Scen
             ("delivery", "started_at", "duration", "status", "problem", "answer"),
             [(each, each, 1, None, "timed_out", "") for each in numbers],
         )
-    assert found(scene) == [FailingReceiver("broken", COUNT_LIMIT, 1000, None, "timed_out")]
+    assert found(scene) == [FailingReceiver("broken", COUNT_LIMIT, 1, 1000, None, "timed_out")]

@@ -14,6 +14,7 @@ from relaydeck.errors import NoDelivery, NotPossible, RecordNotFound
 from relaydeck.http.request import encode_items, read_page
 from relaydeck.notifications import delivery_queries, events, notification_changes
 from relaydeck.notifications.delivery_queries import DeliveryRow
+from relaydeck.notifications.delivery_queue import NOW, SOON
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ReadRows
 from relaydeck.timestamps import utc_with_milliseconds
@@ -56,6 +57,17 @@ async def get_event(services: Services, request: Request) -> Content:
 @changes(operations.TEST_NOTIFICATION)
 def test_notification(context: ChangeContext, request: Request, _body: None) -> Content:
     return Content(notification_changes.send_test(context, request.identifier).shown())
+
+
+@changes(operations.SEND_WAITING)
+def send_waiting(context: ChangeContext, request: Request, _body: None) -> Content:
+    name = request.identifier
+    if not context.transaction.present("notifications", "id", [name]):
+        raise RecordNotFound("notification")
+    count = delivery_queries.send_waiting(context.transaction, name)
+    if count:
+        context.performed("notification.resent", name, {"count": count})
+    return Content(Replayed(count), changed=count > 0)
 
 
 @handles(operations.LIST_DELIVERIES)
@@ -120,7 +132,7 @@ def _delivery(row: DeliveryRow) -> Delivery:
         state=row.state,  # type: ignore[arg-type]  # the database checks it
         tries=row.tries,
         created_at=utc_with_milliseconds(created),
-        next_try_at=utc_with_milliseconds(created if row.next_try_at == 0 else row.next_try_at),
+        next_try_at=utc_with_milliseconds(created if row.next_try_at in (NOW, SOON) else row.next_try_at),
         waits_for=row.waits_for,
         finished_at=utc_with_milliseconds(row.finished_at),
         last_status=row.last_status,

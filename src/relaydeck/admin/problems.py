@@ -134,7 +134,7 @@ def _of_receivers(read: ReadRows) -> Iterator[FleetProblem]:
     for each in failing_receivers(read, _MOST_SHOWN):
         waits = f"{each.waiting:,} wait" if each.waiting != 1 else "1 waits"
         cause = f"Nothing has arrived since an attempt failed: {describe_error(each.status, each.problem)}. {waits}."
-        yield _of_one("notification", "receiver_failing", each.notification_id, cause, each.failed_at // 1000)
+        yield _of_one("notification", "receiver_failing", each.notification_id, cause, each.since // 1000)
 
 
 def _of_one(kind: str, state: ProblemState, name: str, cause: str, since: int | None) -> FleetProblem:

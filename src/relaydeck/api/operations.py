@@ -86,6 +86,14 @@ LIST_SIGNER_DRIVERS = _reading(
 )
 NOTIFICATIONS = _resource("notifications", Notification, Notification)
 TEST_NOTIFICATION = _action("test_notification", "notifications/{id}/test", "Send a test event", EventBody, status=201)
+SEND_WAITING = _action(
+    "send_waiting",
+    "notifications/{id}/send",
+    "Send now what waits after a failed attempt",
+    records.Replayed,
+    command="notification send",
+    details="An attempt that fails before its time does not count.",
+)
 RELAYERS = _resource("relayers", Relayer, Relayer)
 PAUSE_RELAYER = _action("pause_relayer", "relayers/{id}/pause", "Pause a relayer", Relayer)
 RESUME_RELAYER = _action("resume_relayer", "relayers/{id}/resume", "Resume a relayer", Relayer)
@@ -254,7 +262,7 @@ SCOPED = frozenset(
     each.name
     for each in (
         *(*NETWORKS, *SIGNERS, *NOTIFICATIONS, *RELAYERS),
-        *(CHECK_SIGNER, LIST_SIGNER_DRIVERS, TEST_NOTIFICATION),
+        *(CHECK_SIGNER, LIST_SIGNER_DRIVERS, TEST_NOTIFICATION, SEND_WAITING),
         *(PAUSE_RELAYER, RESUME_RELAYER, EXPLAIN_RELAYER, EXPLAIN_ESTIMATE),
         *(GET_RELAYER_BALANCES, GET_RELAYER_RUNWAY, LIST_RUNWAYS),
         *(WHOAMI, EXPORT, LIST_AUDIT, LIST_EVENTS, GET_EVENT),

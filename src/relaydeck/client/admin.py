@@ -137,6 +137,10 @@ class AdminOperations:
 
     send_test = test_notification  # the name of earlier versions
 
+    @sends("POST", "notifications/{notification_id}/send")
+    def send_waiting(self, notification_id: str, *, idempotency_key: str | None = None) -> records.Replayed:
+        """Send now what waits after a failed attempt. Raises `NotificationNotFound`."""
+
     @sends("GET", "relayers")
     def list_relayers(
         self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest", "name",

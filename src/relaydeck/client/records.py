@@ -114,6 +114,10 @@ class Event(Record, frozen=True, kw_only=True):
     data: dict[str, Any]
 
 
+class Replayed(Record, frozen=True, kw_only=True):
+    replayed: int
+
+
 class DisabledReason(msgspec.Struct, frozen=True, kw_only=True):
     """Why the service disabled a relayer."""
 
@@ -333,10 +337,6 @@ class Delivery(Record, frozen=True, kw_only=True):
     last_status: int | None
     last_problem: str | None
     attempts: tuple[Attempt, ...] = ()
-
-
-class Replayed(Record, frozen=True, kw_only=True):
-    replayed: int
 
 
 class AuditEntry(Record, frozen=True, kw_only=True):

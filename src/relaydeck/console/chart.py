@@ -1,21 +1,23 @@
-"""The balance of a relayer over time, drawn as SVG: the past as a line, the forecast dotted, top-ups as marks.
+"""Charts as SVG: the balance of a relayer over time, with forecast and top-ups, and the attempts to reach a receiver.
 
 A chart has axes with units. Every point has an area of its own, which shows its moment and value under the pointer.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
 from markupsafe import Markup, escape
 
 from relaydeck.console.formats import short_amount, visible
+from relaydeck.notifications.delivery_queries import Hour
 from relaydeck.relayers.balance_history import BalanceHistory
 from relaydeck.relayers.runway import Runway
 
 SPANS = {"1d": (86_400, 600), "7d": (7 * 86_400, 3600), "90d": (90 * 86_400, 12 * 3600)}  # seconds, and those of a step
 _TICKS = {"1d": (4 * 3600, "%H:%M"), "7d": (86_400, "%b %d"), "90d": (15 * 86_400, "%b %d")}
 _LEFT, _RIGHT, _TOP, _BOTTOM, _WIDTH, _HEIGHT = 76, 712, 22, 188, 720, 214
+_LOW = 110  # the bottom of a lower chart
 _AHEAD = 4  # the forecast takes one part in so many of the width
 
 
@@ -111,6 +113,34 @@ class _Chart:
                 f'<g class="at"><rect x="{self._x(moment) - width / 2:.1f}" y="{_TOP}" width="{width:.1f}"'
                 f' height="{_BOTTOM - _TOP}"/><text x="{_LEFT}" y="12">{at}: {text}{more}</text></g>'
             )
+
+
+def attempts_chart(hours: Sequence[Hour]) -> Markup:
+    """Attempts in each hour as bars: those that arrived, and on top of them those that failed. Empty without any."""
+    highest = max(each.arrived + each.failed for each in hours)
+    return Markup("").join(map(Markup, _bars(hours, highest))) if highest else Markup("")
+
+
+def _bars(hours: Sequence[Hour], highest: int) -> Iterator[str]:
+    step, height = (_RIGHT - _LEFT) / len(hours), _LOW - _TOP
+    yield f'<svg class="chart" viewBox="0 0 {_WIDTH} {_LOW + 26}" role="img" aria-label="Attempts in each hour">'
+    yield f'<text x="4" y="12">attempts an hour</text><text x="{_RIGHT}" y="12" text-anchor="end">UTC</text>'
+    yield f'<path class="grid" d="M{_LEFT} {_TOP}H{_RIGHT}M{_LEFT} {_LOW}H{_RIGHT}"/>'
+    yield f'<text x="{_LEFT - 6}" y="{_TOP + 4}" text-anchor="end">{highest:,}</text>'
+    yield f'<text x="{_LEFT - 6}" y="{_LOW + 4}" text-anchor="end">0</text>'
+    for number, each in enumerate(hours):
+        x, top, at = _LEFT + number * step, float(_LOW), datetime.fromtimestamp(each.start, UTC).strftime("%H:%M")
+        for word, count in (("arrived", each.arrived), ("failed", each.failed)):
+            tall = count / highest * height
+            top -= tall
+            yield f'<rect class="{word}" x="{x + 2:.1f}" y="{top:.1f}" width="{step - 4:.1f}" height="{tall:.1f}"/>'
+        if number % 4 == 0:
+            yield f'<text x="{x + step / 2:.1f}" y="{_LOW + 18}" text-anchor="middle">{at}</text>'
+        yield (
+            f'<g class="at"><rect x="{x:.1f}" y="{_TOP}" width="{step:.1f}" height="{height}"/>'
+            f'<text x="{_LEFT}" y="12">{at}: {each.arrived:,} arrived, {each.failed:,} failed</text></g>'
+        )
+    yield "</svg>"
 
 
 def _nice(least: Decimal) -> Decimal:

@@ -105,9 +105,9 @@ def badge(word: str) -> Markup:
     return _markup(f'<span class="badge {_TONE_OF.get(word, "bad")}">{escape(word.replace("_", " "))}</span>')
 
 
-def states(relayer: dict[str, Any], problem: str = "") -> Markup:
-    """The states of a relayer, which may be disabled and paused at once, and its worst problem beside them."""
-    found = [word for word, field in (("disabled", "system_disabled"), ("paused", "paused")) if relayer[field]]
+def states(record: dict[str, Any], problem: str = "") -> Markup:
+    """The states of a relayer, which may be disabled and paused at once, or of a receiver, beside its worst problem."""
+    found = [word for word, field in (("disabled", "system_disabled"), ("paused", "paused")) if record.get(field)]
     well = badge("active") if not problem else _markup('<span class="badge idle">active</span>')
     shown = [*map(badge, found)] or [well]
     return Markup(" ").join([*shown, badge(problem)] if problem else shown)

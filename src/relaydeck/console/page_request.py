@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from relaydeck.api.operation import Operation
 from relaydeck.api.operations import BY_NAME
 from relaydeck.console.admin_calls import Json, Operator, Result, Run, call_operation
-from relaydeck.console.fleet import FleetReader
+from relaydeck.console.fleet import FleetReader, read_overviews
 from relaydeck.console.formats import visible
 from relaydeck.console.node_calls import NodeCalls, NodeTests
 from relaydeck.console.rendering import page, path_to, redirect
@@ -142,6 +142,14 @@ class PageRequest(NamedTuple):
         given: Json = {**defaults, **query, "page": str(number), "per_page": str(per_page)}
         found = await self.call(operation, **given)
         return {"listed": found.data, "pager": Pager(number, found.total, query, per_page), "notes": found.notes}
+
+    async def used_by(self, filter: str, value: str) -> Json:
+        """The first relayers that match, with the worst problem of each."""
+        asked: Json = {filter: value, "per_page": "20"}
+        found = await self.call("list_relayers", **asked)
+        names = [each["id"] for each in found.data]
+        overviews = await self.services.read(lambda store: read_overviews(store.database.read, names))
+        return {"data": found.data, "total": found.total, "overviews": overviews}
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Reply:
         shared = {

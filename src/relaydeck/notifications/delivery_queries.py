@@ -3,13 +3,22 @@
 Also the receivers that fail: they need attention before a delivery is given up.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from relaydeck.notifications.delivery_queue import COLUMNS, FREE, NOW, AttemptRecord, PendingDelivery, make_next_due
-from relaydeck.store.database import ReadRows, Transaction
-from relaydeck.store.rows import columns_of
+from relaydeck.notifications.delivery_queue import (
+    BRING_FORWARD,
+    COLUMNS,
+    FREE,
+    NOW,
+    SOON,
+    AttemptRecord,
+    PendingDelivery,
+    make_next_due,
+)
+from relaydeck.store.database import ReadRows, Row, Transaction
+from relaydeck.store.rows import columns_of, in_list
 
 COUNT_LIMIT = 10_000  # anyone may ask for the metrics: counting on takes as long as there are failed deliveries
 
@@ -118,6 +127,21 @@ def replay(transaction: Transaction, delivery_id: str) -> bool:
     return True
 
 
+def send_waiting(transaction: Transaction, notification_id: str) -> int:
+    """Attempt now what waits after a failed attempt, in the order of each relayer. Return how many there were.
+
+    These attempts come before their time: one that fails does not count.
+    """
+    transaction.allow_long_statements()
+    chosen = (
+        "SELECT d.seq FROM deliveries d WHERE d.notification_id = :notification AND d.due_at IS NOT NULL"
+        f" AND {FREE} > :due AND d.claimed_by IS NULL"
+    )
+    values = {"notification": notification_id, "due": SOON, "revision": transaction.revision}
+    chosen, scoped = transaction.scoped(chosen, values)
+    return transaction.execute(f"{BRING_FORWARD} WHERE seq IN ({chosen})", scoped).rowcount
+
+
 def replay_all_dead(transaction: Transaction, where: str = "1 = 1", values: Mapping[str, Any] = _NO_VALUES) -> int:
     """Send every dead delivery again whose receiver still exists. Return how many there were.
 
@@ -186,17 +210,20 @@ _LAST_DELIVERED, _LAST_DEAD = (
     f"coalesce({_ENDED.format(receiver='n.id', state=state)}, 0)" for state in ("delivered", "dead")
 )
 _RECEIVERS = (
-    f"SELECT n.id, {_LAST_DELIVERED} AS delivered FROM notifications n WHERE EXISTS"
+    f"SELECT n.id, {_LAST_DELIVERED} AS delivered FROM notifications n WHERE (EXISTS"
     f" (SELECT 1 FROM deliveries WHERE {_FAILED.format(receiver='n.id')})"
-    f" OR {_LAST_DEAD} > {_LAST_DELIVERED} ORDER BY n.seq"
+    f" OR {_LAST_DEAD} > {_LAST_DELIVERED}) AND {{among}} ORDER BY n.seq"
 )
-_LATEST_ATTEMPT = (
-    "SELECT started_at, status, problem FROM attempts WHERE seq ="
-    " (SELECT max((SELECT max(a.seq) FROM attempts a WHERE a.delivery = failed.seq)) FROM"
-    f" (SELECT * FROM (SELECT seq FROM deliveries WHERE {_FAILED.format(receiver=':receiver')}"
+_FAILED_LAST = (
+    f"(SELECT * FROM (SELECT seq FROM deliveries WHERE {_FAILED.format(receiver=':receiver')}"
     f" ORDER BY {FREE}, seq LIMIT :most) AS waiting UNION ALL SELECT * FROM (SELECT seq FROM deliveries"
     " WHERE notification_id = :receiver AND state = 'dead' AND finished_at IS NOT NULL"
-    " ORDER BY finished_at DESC LIMIT 1) AS dead) AS failed)"
+    " ORDER BY finished_at DESC LIMIT 1) AS dead) AS failed"
+)
+_LATEST_ATTEMPT = (
+    "SELECT (SELECT min((SELECT min(a.started_at) FROM attempts a WHERE a.delivery = failed.seq"
+    f" AND a.started_at > :delivered)) FROM {_FAILED_LAST}) AS since, started_at, status, problem FROM attempts"
+    f" WHERE seq = (SELECT max((SELECT max(a.seq) FROM attempts a WHERE a.delivery = failed.seq)) FROM {_FAILED_LAST})"
 )
 # Those in a queue, and those outside: each has an index by receiver.
 _WAITING = (
@@ -208,34 +235,105 @@ _WAITING = (
 
 
 class FailingReceiver(NamedTuple):
-    """`waiting` counts its pending deliveries, up to COUNT_LIMIT; the rest is about its latest failed attempt.
+    """A receiver that nothing has reached since an attempt failed.
 
-    More than 1000 deliveries that failed are not compared. `failed_at` is in milliseconds.
+    `waiting` counts its pending deliveries, up to COUNT_LIMIT. `since` is when the first attempt failed; what follows
+    is about the latest. More than 1000 deliveries that failed are not compared. Times are in milliseconds.
     """
 
     notification_id: str
     waiting: int
+    since: int
     failed_at: int
     status: int | None
     problem: str
 
 
-def failing_receivers(read: ReadRows, most: int) -> list[FailingReceiver]:
-    """The first `most` of those that nothing reached since an attempt failed.
+def failing_receivers(read: ReadRows, most: int, among: Sequence[str] | None = None) -> list[FailingReceiver]:
+    """The first `most` of all, or of those that are named.
 
     Each costs a bounded number of steps in an index, however many deliveries wait.
     """
+    listed, values = ("", dict[str, Any]()) if among is None else in_list(among or [""])
     found: list[FailingReceiver] = []
-    for row in read(_RECEIVERS, {}):
+    for row in read(_RECEIVERS.format(among=f"n.id IN ({listed})" if listed else "1 = 1"), values):
         if len(found) == most:
             break
         waiting = count_waiting(read, row.id)
+        asked = {"receiver": row.id, "most": _MOST_COMPARED, "delivered": row.delivered}
         found += [
             FailingReceiver(row.id, waiting, *attempt)
-            for attempt in read(_LATEST_ATTEMPT, {"receiver": row.id, "most": _MOST_COMPARED})
+            for attempt in read(_LATEST_ATTEMPT, asked)
             if attempt.started_at > row.delivered
         ]
     return found
+
+
+_HOUR, _DAY_HOURS = 3_600_000, 24
+_MOST_OF_DAY = 2000  # deliveries of each state
+_OF_STATE = "notification_id = :receiver AND state = '{}' AND finished_at >= :since ORDER BY finished_at DESC"
+_RECENT = " UNION ALL ".join(
+    f"SELECT * FROM (SELECT seq FROM deliveries WHERE {condition} LIMIT :most) AS {name}"
+    for name, condition in {
+        "delivered": _OF_STATE.format("delivered"),
+        "dead": _OF_STATE.format("dead"),
+        "waiting": f"{_FAILED.format(receiver=':receiver')} ORDER BY {FREE}, seq",
+    }.items()
+)
+_ATTEMPTS = f"FROM ({_RECENT}) AS recent JOIN attempts a ON a.delivery = recent.seq WHERE a.started_at >= :since"
+_SUCCEEDED = "a.status >= 200 AND a.status < 300"
+_BY_HOUR = (
+    f"SELECT a.started_at / {_HOUR} AS hour, sum(CASE WHEN {_SUCCEEDED} THEN 1 ELSE 0 END) AS arrived,"
+    f" count(*) AS total {_ATTEMPTS} GROUP BY 1"
+)
+_LAST_FAILURE = (
+    "SELECT a.started_at, a.status, a.problem, (SELECT id FROM events WHERE seq = a.delivery) AS event"
+    f" {_ATTEMPTS} AND NOT coalesce({_SUCCEEDED}, false) ORDER BY a.seq DESC LIMIT 1"
+)
+_LAST_SUCCESS = (
+    "SELECT finished_at, (SELECT id FROM events e WHERE e.seq = d.seq) AS event FROM deliveries d"
+    " WHERE notification_id = :receiver AND state = 'delivered' ORDER BY finished_at DESC LIMIT 1"
+)
+
+
+class Hour(NamedTuple):
+    """Attempts in an hour, which began at `start`, in seconds."""
+
+    start: int
+    arrived: int
+    failed: int
+
+
+class ReceiverHealth(NamedTuple):
+    """Attempts in the last day, of the newest 2000 deliveries of each state. Each last one with the event it sent."""
+
+    hours: list[Hour]
+    failing: FailingReceiver | None
+    waiting: int
+    success: Row | None
+    failure: Row | None
+
+
+def read_health(read: ReadRows, notification_id: str, now: float) -> ReceiverHealth:
+    last = int(now * 1000) // _HOUR
+    first = last - _DAY_HOURS + 1
+    values = {"receiver": notification_id, "since": first * _HOUR, "most": _MOST_OF_DAY}
+    found = {row.hour: row for row in read(_BY_HOUR, values)}
+    hours = [
+        Hour(hour * _HOUR // 1000, found[hour].arrived, found[hour].total - found[hour].arrived)
+        if hour in found
+        else Hour(hour * _HOUR // 1000, 0, 0)
+        for hour in range(first, last + 1)
+    ]
+    failing = failing_receivers(read, 1, [notification_id])
+    success, failure = read(_LAST_SUCCESS, values), read(_LAST_FAILURE, values)
+    return ReceiverHealth(
+        hours,
+        failing[0] if failing else None,
+        count_waiting(read, notification_id),
+        success[0] if success else None,
+        failure[0] if failure else None,
+    )
 
 
 def count_waiting(read: ReadRows, notification_id: str) -> int:

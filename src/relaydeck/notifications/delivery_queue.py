@@ -16,6 +16,7 @@ from relaydeck.store.rows import columns_of
 
 State = Literal["pending", "delivered", "dead"]
 NOW = 0  # a due time that is always in the past, whatever the clock is set to
+SOON = 1  # the same, for a delivery of which an attempt has failed
 
 
 class PendingDelivery(NamedTuple):
@@ -188,7 +189,6 @@ def _probe(transaction: Transaction, delivery: PendingDelivery, outcome: Attempt
     values = {
         "notification": delivery.notification_id,
         "seq": delivery.sequence,
-        "at": probe_at,
         "since": probe_at - 2 * 1000 * PROBE_SECONDS,
     }
     after = (delivery.scheduled_at or -1) if outcome.is_probe else -1
@@ -196,7 +196,8 @@ def _probe(transaction: Transaction, delivery: PendingDelivery, outcome: Attempt
     if found is None and outcome.state != "delivered" and not transaction.one(_ACCEPTED, values):
         found = transaction.one(_NEXT, values | {"after": -1})
     if found is not None and found.claimed_by is None and found.due_at > probe_at:
-        transaction.execute(_BRING_FORWARD, values | {"seq": found.seq, "revision": transaction.revision})
+        due = {"due": probe_at, "seq": found.seq, "revision": transaction.revision}
+        transaction.execute(f"{BRING_FORWARD} WHERE seq = :seq", due)
 
 
 PROBE_SECONDS = 60
@@ -208,9 +209,9 @@ _ACCEPTED = (
     "SELECT 1 FROM deliveries WHERE notification_id = :notification AND state = 'delivered' AND finished_at > :since"
     " LIMIT 1"
 )
-_BRING_FORWARD = (
+BRING_FORWARD = (
     "UPDATE deliveries SET scheduled_at = CASE WHEN scheduled_at > due_at THEN scheduled_at ELSE due_at END,"
-    " due_at = :at, revision = :revision WHERE seq = :seq"
+    " due_at = :due, revision = :revision"
 )
 
 _RECEIVER = "SELECT 1 AS found FROM notifications WHERE id = :id"

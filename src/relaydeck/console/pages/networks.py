@@ -62,7 +62,7 @@ deletion("networks", "One that a relayer uses cannot be removed.", typed="name")
 async def show(request: PageRequest) -> Reply:
     name = request.identifier
     found = await request.call("get_network", name)
-    used = await request.call("list_relayers", network=name, per_page="20")
+    used = await request.used_by("network", name)
     entries = await request.call("list_audit", record=name, order="newest", per_page="10")
     # Only scheme and host of a node: the rest of its URL may be a key.
     nodes = [(shown_address(each["url"]), each["weight"]) for each in found.data.get("rpc_urls", [])]

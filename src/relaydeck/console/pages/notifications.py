@@ -1,28 +1,48 @@
-"""Notifications: the list, the forms with the three ways to treat a signing key, tests, and deliveries."""
+"""Notifications: the list, and the page of a receiver: its health, what waits for it, its key, tests, deliveries."""
 
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 
+from relaydeck.console.admin_calls import Json
+from relaydeck.console.chart import attempts_chart
 from relaydeck.console.forms import document_of, filled, inputs_of, new_document, refused, submitted, without_others
-from relaydeck.console.page_request import PageRequest, deletion, get, listing, post
+from relaydeck.console.page_request import PageRequest, deletion, get, post
 from relaydeck.console.rendering import path_to, redirect
 from relaydeck.console.request import reason_of
 from relaydeck.errors import BadRequest, OutOfDate, RequestError
 from relaydeck.http.pipeline import Reply
+from relaydeck.notifications.delivery_queries import ReceiverHealth, failing_receivers, read_health
 from relaydeck.notifications.model import Notification
+from relaydeck.notifications.sender import message_headers
 from relaydeck.notifications.webhook_rule import REFUSED, UNREADABLE
+from relaydeck.secret import Secret
 
 _NEW = inputs_of(Notification, leave_out=("type",))
 _EDITED = inputs_of(Notification, leave_out=("id", "type", "signing_key"))
 _HINTS = {"refused": REFUSED, "unreadable": UNREADABLE}  # by their names in the query
+_MOST_WAITING = 20
+# A request that a receiver can check its code with.
+_EXAMPLE = {
+    "key": "an example key",
+    "body": '{"type":"notification.test"}',
+    **message_headers([Secret("an example key")], "evt_example", 1_700_000_000, b'{"type":"notification.test"}'),
+}
 _SAFE_KEY_BYTES = 24
 _NO_KEY = "Type the new signing key, or choose to remove the present one."
 _TWO_CHOICES = "A signing key was typed, and another choice was made. Choose one of them."
 _UNSEEN_KEY = "If you sent the form twice, a random key was saved that you did not see: generate another."
 _CONFLICT = "Somebody else has changed this notification meanwhile. Compare, then save again."
 
-listing("list_notifications")
 deletion("notifications", "One that a relayer uses cannot be removed.")
+
+
+@get("/notifications")
+async def show_list(request: PageRequest) -> Reply:
+    found = await request.listed("list_notifications")
+    names = [each["id"] for each in found["listed"]]
+    failing = await request.services.read(lambda store: failing_receivers(store.database.read, len(names), names))
+    return request.page("notifications.html", failing={each.notification_id for each in failing}, **found)
 
 
 @get("/notifications/new")
@@ -51,8 +71,11 @@ async def show(request: PageRequest, status: int = 200, problem: str = "", new_k
     """`new_key`: shown once."""
     name = request.identifier
     found = await request.call("get_notification", name)
-    used = await request.call("list_relayers", notification_id=name, per_page="20")
+    used = await request.used_by("notification_id", name)
     deliveries = await request.call("list_deliveries", notification_id=name, order="newest", per_page="10")
+    pending: Json = {"notification_id": name, "state": "pending", "per_page": str(_MOST_WAITING)}
+    waiting = await request.call("list_deliveries", **pending)
+    health = await _health(request)
     return request.page(
         "notification.html",
         status=status,
@@ -64,6 +87,10 @@ async def show(request: PageRequest, status: int = 200, problem: str = "", new_k
         choice=request.form.get("key", "keep") if problem else "keep",
         used=used,
         deliveries=deliveries.data,
+        waiting=waiting.data,
+        health=health,
+        chart=attempts_chart(health.hours),
+        example=_EXAMPLE,
         hint=_HINTS.get(request.query.get("hint", "")),
     )
 
@@ -85,6 +112,25 @@ async def edit(request: PageRequest) -> Reply:
 
 def _conflict(form: Mapping[str, str]) -> str:
     return f"{_CONFLICT} {_UNSEEN_KEY}" if form.get("key") == "generate" else _CONFLICT
+
+
+async def _health(request: PageRequest) -> ReceiverHealth:
+    name, now = request.identifier, time.time()
+    found: ReceiverHealth = await request.services.read(lambda store: read_health(store.database.read, name, now))
+    return found
+
+
+@get("/notifications/{id}/send")
+async def ask_to_send(request: PageRequest) -> Reply:
+    await request.call("get_notification", request.identifier)
+    health = await _health(request)
+    return request.page("notification_send.html", name=request.identifier, waiting=health.waiting)
+
+
+@post("/notifications/{id}/send", "send_waiting")
+async def send(request: PageRequest) -> Reply:
+    await request.call("send_waiting", request.identifier)
+    return redirect(f"{path_to('notifications', request.identifier)}?done=replayed")
 
 
 def _key_change(form: Mapping[str, str]) -> dict[str, str]:

@@ -8,8 +8,11 @@ from relaydeck.console.rendering import path_to, redirect
 from relaydeck.errors import BadRequest, RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.signers.signer_types import SHAPES, response_type
+from relaydeck.store.rows import in_list
 
 _ID = Input("id", "text", "Identifier. Left empty, a UUID is generated.")
+
+_ALARMS = "SELECT signer_id, alarm FROM signer_checks WHERE alarm <> '' AND signer_id IN"
 
 act("check_signer", done="checked")
 deletion("signers", "One that a relayer uses cannot be removed.")
@@ -17,13 +20,17 @@ deletion("signers", "One that a relayer uses cannot be removed.")
 
 @get("/signers")
 async def show_list(request: PageRequest) -> Reply:
-    return request.page("signers.html", types=list(SHAPES), **await request.listed("list_signers"))
+    found = await request.listed("list_signers")
+    listed, values = in_list([each["id"] for each in found["listed"]] or [""])
+    alarms = await request.services.read(lambda store: store.database.read(f"{_ALARMS} ({listed})", values))
+    problems = {row.signer_id: f"signer_{row.alarm}" for row in alarms}
+    return request.page("signers.html", types=list(SHAPES), problems=problems, **found)
 
 
 @get("/signers/{id}")
 async def show(request: PageRequest) -> Reply:
     found = await request.call("get_signer", request.identifier)
-    used = await request.call("list_relayers", signer_id=request.identifier, per_page="20")
+    used = await request.used_by("signer_id", request.identifier)
     entries = await request.call("list_audit", record=request.identifier, order="newest", per_page="10")
     bound = request.services.settings.drivers.bindings
     unbound = {response_type(each): each for each in SHAPES if each not in bound}  # by their names in responses
