@@ -24,7 +24,7 @@ QUESTIONS = {
     "back up the database": "docs/backup.html",
     "restore a backup": "docs/backup.html",
     "move from SQLite to PostgreSQL": "docs/backup.html",
-    "rolling upgrade": "docs/operations.html",
+    "rolling upgrade": "docs/upgrade.html",
     "verify the signature of a webhook": "docs/events.html",
     "webhook retries": "docs/events.html",
     "relayer is disabled": "docs/admin.html",
@@ -33,7 +33,7 @@ QUESTIONS = {
     "check that a signer reaches its key": "docs/signers.html",
     "prometheus alerts": "docs/runbook.html",
     "list of metrics": "docs/reference/metrics.html",
-    "rate limit across replicas": "docs/operations.html",
+    "rate limit across replicas": "docs/sizing.html",
     "429 Too Many Requests": "docs/interface.html",
     "Relaydeck-Reason": "docs/interface.html",
     "estimate a fee": "docs/fee-estimate.html",
@@ -54,7 +54,7 @@ QUESTIONS = {
     "report a vulnerability": "SECURITY.html",
     "Python client retries": "docs/client.html",
     "TypeScript client": "clients/typescript/index.html",
-    "writes do not work": "docs/operations.html",
+    "writes do not work": "docs/availability.html",
     "memory for a million relayers": "docs/growth.html",
 }
 

@@ -277,7 +277,7 @@ def told(
     clients = [Client(number, replicas, hooks, node) for number in range(CLIENTS)]
     for client in clients:
         client.start()
-    for replica in replicas:  # a session is valid on replicas of one version: see docs/operations.md
+    for replica in replicas:  # a session is valid on replicas of one version: see docs/upgrade.md
         assert "Relayers" in Operator(replica.port).sign_in(replica.token).text("/relayers")
     for command in COMMANDS:  # of the new version: an earlier one refuses the schema
         run_version(TODAY, replicas[0].home, *command)
