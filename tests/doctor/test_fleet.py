@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.doctor import Finding, Result
-from relaydeck.doctor.fleet import fleet_findings, memory_finding
+from relaydeck.doctor.database import fleet_findings, memory_finding
 from relaydeck.settings.model import Settings
 from tests.conftest import DEMO
 from tests.support.running import Running, run_command

@@ -13,7 +13,7 @@ from relaydeck.fees.errors import InternalFailure, NoFreshRate, RpcFailure
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.exact import plain
 from relaydeck.fees.model import FeeOptions, Trace
-from relaydeck.fees.rate_reader import price_at, read_observation
+from relaydeck.fees.rates import price_at, read_observation
 from relaydeck.networks.model import CrossedRate, FeedRate, MedianRate, Network, PoolRate
 from tests.support.fault_node import FaultNode, fault_nodes, words
 from tests.support.fee_chain import Chain

@@ -8,9 +8,9 @@ import pytest
 
 from relaydeck.fees.errors import InternalFailure, InvalidParams, NoFreshRate
 from relaydeck.fees.exact import scaled
-from relaydeck.fees.rate_reader import Observation, observe_data, price_at, read_observation
 from relaydeck.fees.rates import (
     Feed,
+    Observation,
     Quote,
     Round,
     Sequencer,
@@ -18,8 +18,11 @@ from relaydeck.fees.rates import (
     feeds_of,
     find_token,
     median_of,
+    observe_data,
+    price_at,
     quote_of,
     read_before,
+    read_observation,
     read_round,
     read_sequencer,
     sources_of,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from relaydeck.networks.evm.agreement import Decision, Subject, decide, shown_answer, similar, within
+from relaydeck.networks.evm.agreement import Decision, Subject, decide, near, shown_answer, similar
 from relaydeck.networks.evm.calls import Said
 from relaydeck.networks.evm.errors import NodeError, NodesDisagree
 from relaydeck.networks.evm.node import Node
@@ -20,7 +20,7 @@ BALANCE = Question("eth_getBalance", ("0x" + "11" * 20, "0x64"), read_quantity)
 REVERT = {"code": 3, "message": "execution reverted", "data": "0x"}
 GAS_DISPUTED = "the nodes disagree about the gas:"
 EXACT: Subject[int] = Subject("the gas")
-TIPS: Subject[int] = Subject("the tip", within(3), int)
+TIPS: Subject[int] = Subject("the tip", near, int)
 SEARCHED: Subject[int] = Subject("the gas", similar, int)
 
 

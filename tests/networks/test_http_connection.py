@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from relaydeck.networks.evm.client import Connections
+from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.model import RpcUrl
 from relaydeck.networks.node_rule import UNGUARDED
@@ -68,14 +68,14 @@ END = b" and the end"
 
 
 @asynccontextmanager
-async def node_with(*responses: bytes | None) -> AsyncIterator[tuple[ScriptedNode, Connections, RpcUrl]]:
+async def node_with(*responses: bytes | None) -> AsyncIterator[tuple[ScriptedNode, Client, RpcUrl]]:
     node, clients = ScriptedNode(*responses), set[asyncio.Task[None]]()
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         clients.add(asyncio.create_task(node.serve(reader, writer)))
 
     server = await asyncio.start_server(begin, "127.0.0.1", 0)
-    connections = Connections(LIMIT, UNGUARDED)
+    connections = Client(LIMIT, UNGUARDED)
     try:
         yield node, connections, RpcUrl(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/key?a=b")
     finally:
@@ -214,7 +214,7 @@ OVER_TLS = """
 import asyncio, ssl, sys, uvloop
 from tests.networks.test_http_connection import OK, ScriptedNode
 from relaydeck.networks.node_rule import UNGUARDED
-from relaydeck.networks.evm.client import Connections
+from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.model import RpcUrl
 
@@ -223,7 +223,7 @@ async def main(certificate, key):
     context.load_cert_chain(certificate, key)
     server = await asyncio.start_server(ScriptedNode(OK, OK, b"g" * 5000).serve, "127.0.0.1", 0, ssl=context)
     url = RpcUrl(f"https://localhost:{server.sockets[0].getsockname()[1]}/")
-    connections = Connections(1000, UNGUARDED)
+    connections = Client(1000, UNGUARDED)
     print([await connections.send(url, b"{}", (1,)) for _ in range(2)])
     try:
         await connections.send(url, b"{}", (1,))

@@ -11,7 +11,7 @@ from ipaddress import ip_address, ip_network
 import pytest
 from yarl import URL
 
-from relaydeck.networks.evm.client import Connections
+from relaydeck.networks.evm.client import Client
 from relaydeck.networks.model import RpcUrl
 from relaydeck.networks.node_rule import UNGUARDED
 from relaydeck.outgoing import connections as outgoing_connections
@@ -192,7 +192,7 @@ async def test_frames_that_arrive_with_the_handshake_keep_their_order() -> None:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = RpcUrl(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-    connections = Connections(1 << 20, UNGUARDED)
+    connections = Client(1 << 20, UNGUARDED)
     async with server:
         found = await asyncio.gather(*(connections.send(url, b"{}", [number]) for number in range(20)))
         await connections.close()
@@ -307,7 +307,7 @@ async def test_nodes_with_names_that_hang_do_not_delay_another_node(
         monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
         monkeypatch.setattr(outgoing_connections, "LOOKUP_SECONDS", 60.0)  # a busy machine is not a fault
         healthy = str(url).replace("127.0.0.1", "healthy.test")
-        connections = Connections(1 << 20, UNGUARDED)
+        connections = Client(1 << 20, UNGUARDED)
         waiting = [
             asyncio.ensure_future(connections.send(RpcUrl(healthy.replace("healthy", f"hangs-{number}")), b"{}", [1]))
             for number in range(40)

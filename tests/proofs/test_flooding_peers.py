@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 import uvloop
 
-from relaydeck.networks.evm.client import Client, Connections
+from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.errors import NodeError, UrlFailed, error_kind
 from relaydeck.networks.evm.questions import BLOCK_NUMBER
 from relaydeck.networks.model import RpcUrl
@@ -104,7 +104,7 @@ async def of_receiver(port: int) -> Turn:
 
 
 async def of_node(scheme: str, port: int) -> Turn:
-    connections = Connections(1 << 20, UNGUARDED)
+    connections = Client(1 << 20, UNGUARDED)
     url = RpcUrl(f"{scheme}://127.0.0.1:{port}/")
     try:
         return await longest_turn(lambda: connections.send(url, b"{}", [1]))

@@ -20,13 +20,13 @@ from relaydeck.errors import BadRequest, ServerFailure, Unauthorized
 from relaydeck.roles import Role
 from relaydeck.secret import Secret
 from relaydeck.settings.model import Settings
-from relaydeck.store import remote_follower
+from relaydeck.store import follower as followers
 from relaydeck.store.database import Row, without_progress
+from relaydeck.store.follower import RemoteFollower
 from relaydeck.store.listing import Encoded, Listing
 from relaydeck.store.migrate import migrate
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.postgres_reader import PostgresReader
-from relaydeck.store.remote_follower import RemoteFollower
 from relaydeck.store.sealing import RowProofs
 from relaydeck.store.write_signal import WriteSignal
 from tests.support.postgres import PostgresServer
@@ -214,7 +214,7 @@ async def test_while_the_database_is_away_answers_tell_their_age_until_they_are_
 async def test_a_pause_of_this_process_is_not_taken_for_a_silent_database(
     machines: list[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_follower, "REFRESH_SECONDS", 0.02)
+    monkeypatch.setattr(followers, "REFRESH_SECONDS", 0.02)
     here, there = machines
     here.clock.now += 10
     assert here.follower.problem == ""
@@ -227,7 +227,7 @@ async def test_a_connection_of_the_follower_that_falls_silent_is_broken_off(
     machines: list[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One backend hangs, as behind a pooler that dropped its session: the server itself is healthy."""
-    monkeypatch.setattr(remote_follower, "_SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(followers, "_SILENT_SECONDS", 0.3)
     here, there = machines
     await here.follower.reach(there.create("before"))
     silent = here.follower._reader.reader.info.backend_pid
@@ -278,7 +278,7 @@ async def test_a_reload_that_fails_halfway_leaves_memory_as_it_was_and_is_tried_
 async def test_a_reload_that_hangs_blocks_no_request_and_is_bounded(
     machines: list[Machine], postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_follower, "_LONGEST_READ", 0.3)
+    monkeypatch.setattr(followers, "_LONGEST_READ", 0.3)
     here, there = machines
     there.create("kept")
     await here.follower.reach(there.create("lost"))
@@ -394,7 +394,7 @@ async def test_requests_are_answered_while_very_many_changes_are_fetched(machine
 async def test_a_server_that_falls_silent_after_the_changes_were_read_is_noticed(
     machines: list[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_follower, "_SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(followers, "_SILENT_SECONDS", 0.3)
     here, there = machines
     await here.follower.reach(there.create("one"))
     reached, reader = threading.Event(), here.follower._reader
@@ -417,7 +417,7 @@ async def test_a_server_that_falls_silent_after_the_changes_were_read_is_noticed
 async def test_a_connection_that_falls_silent_while_changes_are_read_is_broken_off(
     machines: list[Machine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_follower, "_SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(followers, "_SILENT_SECONDS", 0.3)
     here, there = machines
     await here.follower.reach(there.create("one"))
     reader = here.follower._reader

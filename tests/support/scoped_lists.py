@@ -6,10 +6,9 @@ from relaydeck.relayers import relayer_rows
 from relaydeck.scope import Scope
 from relaydeck.signers import signer_changes
 from relaydeck.store.database import Database
-from relaydeck.store.follower import Follower
+from relaydeck.store.follower import Follower, RemoteFollower
 from relaydeck.store.listing import Listing
 from relaydeck.store.postgres import PostgresDatabase
-from relaydeck.store.remote_follower import RemoteFollower
 from relaydeck.store.scoped_lists import KeptScopes, ScopedTable
 from relaydeck.store.vault import Vault
 

@@ -20,8 +20,7 @@ from relaydeck.credentials.token_cache import CallerWriter
 from relaydeck.errors import Forbidden
 from relaydeck.fees.estimator import Estimator
 from relaydeck.http.envelope import LogEntry, Metadata
-from relaydeck.http.pipeline import Call, Reply, Route, Written, sender_of, written_at
-from relaydeck.http.router import Router, Routes
+from relaydeck.http.pipeline import Call, Reply, Route, Router, Routes, Written, sender_of, written_at
 from relaydeck.settings.model import Settings
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.store.audit import AuditLog

@@ -17,9 +17,8 @@ from relaydeck.errors import Damaged, ServerFailure, Unauthorized
 from relaydeck.fields import contract_view
 from relaydeck.http.body import body_decoder
 from relaydeck.http.envelope import LogEntry, Metadata, Pagination, Success, encode_success
-from relaydeck.http.pipeline import Call, Reply, Route, Written, sender_of, written_at
+from relaydeck.http.pipeline import Call, Reply, Route, Routes, Written, sender_of, written_at
 from relaydeck.http.request import Page, join_items, path_identifier, read_page
-from relaydeck.http.router import Routes
 from relaydeck.notifications import notification_changes
 from relaydeck.notifications.model import NotificationChange
 from relaydeck.notifications.notification_changes import RequestedUpdate, StoredNotification

@@ -12,12 +12,10 @@ from relaydeck.fees import gas_price
 from relaydeck.fees.gas import GasMeter
 from relaydeck.fees.gas_price import Price
 from relaydeck.fees.model import FeeOptions
-from relaydeck.fees.rate_reader import Moment, RateReader
-from relaydeck.fees.rates import Rate, Round, UptimeFeed
-from relaydeck.networks.evm.batcher import Batcher
+from relaydeck.fees.rates import Moment, Rate, RateReader, Round, UptimeFeed
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.node_figures import NodeFigures
-from relaydeck.networks.evm.pool import NodePool
+from relaydeck.networks.evm.pool import Batcher, NodePool
 from relaydeck.networks.model import FeeToken, FixedRate, RpcUrl
 from relaydeck.process.background import TaskSet, note_failure
 

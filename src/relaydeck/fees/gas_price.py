@@ -11,7 +11,7 @@ from relaydeck.fees.errors import InvalidParams
 from relaydeck.fees.exact import ceil_div
 from relaydeck.fees.model import FeeOptions
 from relaydeck.networks.chains import UNKNOWN, ChainFacts
-from relaydeck.networks.evm.agreement import Subject, within
+from relaydeck.networks.evm.agreement import Subject, near
 from relaydeck.networks.evm.calls import Said
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.header import Header, base_fee_after, next_base_fee, next_blob_base_fee
@@ -26,9 +26,8 @@ BLOB_BASE_FEE: Question[int] = Question("eth_blobBaseFee", (), read_quantity)
 _HISTORY = "eth_feeHistory"
 _UNKNOWN_METHOD = -32601
 _READINGS = 2  # of a block and its history, until both are of the same block
-# Tips of a few blocks, and the suggestions of nodes with rules of their own, differ by more than base fees do.
-_TIP: Subject[int] = Subject("the tip", within(3), int)
-_PRICE: Subject[int] = Subject("the price of gas", within(3), int)
+_TIP: Subject[int] = Subject("the tip", near, int)
+_PRICE: Subject[int] = Subject("the price of gas", near, int)
 _BASE_FEE: Subject[int] = Subject("the next base fee")
 _BLOB_FEE: Subject[int] = Subject("the next blob base fee")
 _COMPUTED = "the chain's rule, from the newest block"
@@ -198,20 +197,12 @@ def _block_facts(pool: NodePool, head: Header) -> dict[str, Any]:
 
 async def _suggested_price(pool: NodePool, now: float, reason: str) -> Price:
     """The nodes' own suggestion, for nodes without a usable fee history."""
-    reading = await pool.read(lambda _: [GAS_PRICE])
-    head = reading.head
-    base = _computed_base_fee(pool, head, now)
-    least = head.base_fee if base is None else base
-    price = pool.settle(_gas_prices(reading), _PRICE)
-    how = {"method": GAS_PRICE.method, "reason": reason, "base_fee": least, **_block_facts(pool, head)}
-    return _price(pool, head, now, max(price.chosen.value, least or 0), price.nodes, how, base_fee=least)
-
-
-def _gas_prices(reading: Reading) -> list[Said]:
-    """Raises the error of a node when none suggests a price."""
-    if found := _said(reading, 0):
-        return found
-    raise next((values[0] for _, values in reading.said if isinstance(values, list)), NodeError(_UNKNOWN_METHOD, ""))
+    found = await legacy_price(pool, now)
+    assert found.head is not None
+    base = _computed_base_fee(pool, found.head, now)
+    least = found.head.base_fee if base is None else base
+    how = found.how | {"reason": reason, "base_fee": least}
+    return replace(found, per_gas=max(found.per_gas, least or 0), how=how, base_fee=least)
 
 
 async def _suggested_priority(pool: NodePool, reading: Reading | None) -> tuple[int, str]:
@@ -223,8 +214,12 @@ async def _suggested_priority(pool: NodePool, reading: Reading | None) -> tuple[
 
 
 async def legacy_price(pool: NodePool, now: float) -> Price:
+    """Raises the error of a node when none suggests a price."""
     reading = await pool.read(lambda _: [GAS_PRICE])
-    price = pool.settle(_gas_prices(reading), _PRICE)
+    if not (found := _said(reading, 0)):
+        refusals = (values[0] for _, values in reading.said if isinstance(values, list))
+        raise next(refusals, NodeError(_UNKNOWN_METHOD, ""))
+    price = pool.settle(found, _PRICE)
     how = {"method": GAS_PRICE.method, **_block_facts(pool, reading.head)}
     return _price(pool, reading.head, now, price.chosen.value, price.nodes, how)
 

@@ -16,10 +16,9 @@ from relaydeck.http.access_log import open_access_log
 from relaydeck.http.body import BodyReader
 from relaydeck.http.connection_guard import ConnectionGuard
 from relaydeck.http.metric_counts import Metrics
-from relaydeck.http.pipeline import Pipeline
+from relaydeck.http.pipeline import Pipeline, Router, Routes
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.request import Handle
-from relaydeck.http.router import Router, Routes
 from relaydeck.http.shared_limits import LimitClient, SharedLimiter
 from relaydeck.log import Log
 from relaydeck.notifications.events import report_database_change
@@ -31,11 +30,10 @@ from relaydeck.settings.model import Settings
 from relaydeck.settings.needs import require_tracing
 from relaydeck.signers import signer_changes
 from relaydeck.store.audit import AuditLog
-from relaydeck.store.follower import Follower, FollowsTable
+from relaydeck.store.follower import Follower, FollowsTable, RemoteFollower
 from relaydeck.store.listing import Listing
 from relaydeck.store.open_store import Store, open_served_store
 from relaydeck.store.postgres import PostgresDatabase
-from relaydeck.store.remote_follower import RemoteFollower
 from relaydeck.store.scoped_lists import KeptScopes, ScopedTable
 from relaydeck.store.writer import Writer
 from relaydeck.worker.health_routes import HealthRoutes, Readiness, follower_readiness, store_readiness

@@ -11,7 +11,7 @@ from relaydeck.http.metric_counts import SILENT_SECONDS, Metrics, silence
 from relaydeck.http.metrics import LOADING
 from relaydeck.http.pipeline import Call, Reply, Route
 from relaydeck.store.database import Database
-from relaydeck.store.remote_follower import RemoteFollower
+from relaydeck.store.follower import RemoteFollower
 
 _TEXT = (b"content-type", b"text/plain; charset=utf-8")
 _DEAD_SECONDS = 30.0

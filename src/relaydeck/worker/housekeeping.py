@@ -18,9 +18,8 @@ from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.metrics import WRITES_FAILED
 from relaydeck.log import Log
 from relaydeck.store.database import Database
-from relaydeck.store.follower import Follower
+from relaydeck.store.follower import Follower, RemoteFollower
 from relaydeck.store.listing import Listing
-from relaydeck.store.remote_follower import RemoteFollower
 from relaydeck.store.rows import slices
 from relaydeck.store.writer import Failure, Writer
 from relaydeck.worker.health_routes import READ_SECONDS

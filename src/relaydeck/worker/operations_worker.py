@@ -11,8 +11,7 @@ from relaydeck.http.access_log import open_access_log
 from relaydeck.http.body import BodyReader
 from relaydeck.http.connection_guard import ConnectionGuard
 from relaydeck.http.metric_counts import Metrics
-from relaydeck.http.pipeline import Pipeline, Route
-from relaydeck.http.router import Router
+from relaydeck.http.pipeline import Pipeline, Route, Router
 from relaydeck.log import Log
 from relaydeck.settings.model import Settings
 from relaydeck.store.open_store import open_served_store

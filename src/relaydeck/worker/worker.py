@@ -12,8 +12,7 @@ from relaydeck.console.page_request import Services
 from relaydeck.console.rendering import compile_templates
 from relaydeck.errors import StoreError
 from relaydeck.http.metrics import EVENT_TRIES, MONITOR_CHECKS, SIGNER_CHECKS
-from relaydeck.http.pipeline import Call, Find, Reply, Route
-from relaydeck.http.router import Router, Routes
+from relaydeck.http.pipeline import Call, Find, Reply, Route, Router, Routes
 from relaydeck.notifications.dispatcher import Dispatcher
 from relaydeck.notifications.events import remove_expired_each_hour
 from relaydeck.relayers.monitor import Monitor, MonitorGauges, monitor_options

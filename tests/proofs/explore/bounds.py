@@ -30,7 +30,7 @@ def _set(bounds: _Bounds) -> None:
 
 def _short() -> _Bounds:
     from relaydeck.outgoing import connections as outgoing_connections
-    from relaydeck.store import postgres, postgres_connection, postgres_reader, remote_follower
+    from relaydeck.store import follower, postgres, postgres_connection, postgres_reader
     from relaydeck.worker import housekeeping
 
     silence = {"lock_timeout": "300ms", "idle_in_transaction_session_timeout": "500ms"}
@@ -47,16 +47,16 @@ def _short() -> _Bounds:
         (postgres, "_LONGEST_COMMIT", 0.3),
         (postgres, "_LONGEST_SEARCH", 0.3),
         (housekeeping, "_CHECK_SECONDS", 0.1),
-        (remote_follower, "REFRESH_SECONDS", 0.2),
-        (remote_follower, "_UNAVAILABLE_SECONDS", 0.6),
-        (remote_follower, "_SILENT_SECONDS", 0.5),
-        (remote_follower, "_LONGEST_WAIT", 0.5),
+        (follower, "REFRESH_SECONDS", 0.2),
+        (follower, "_UNAVAILABLE_SECONDS", 0.6),
+        (follower, "_SILENT_SECONDS", 0.5),
+        (follower, "_LONGEST_WAIT", 0.5),
     ]
 
 
 def _long() -> _Bounds:
     from relaydeck.outgoing import connections as outgoing_connections
-    from relaydeck.store import postgres, postgres_connection, remote_follower
+    from relaydeck.store import follower, postgres, postgres_connection
 
     silence = {"idle_in_transaction_session_timeout": f"{_LONG:g}s"}
     return [
@@ -66,7 +66,7 @@ def _long() -> _Bounds:
         (postgres, "_LONGEST_BEGIN", _LONG),
         (postgres, "_LONGEST_COMMIT", _LONG),
         (postgres, "_LONGEST_SEARCH", _LONG),
-        (remote_follower, "_UNAVAILABLE_SECONDS", _LONG),
-        (remote_follower, "_SILENT_SECONDS", _LONG),
-        (remote_follower, "_LONGEST_WAIT", _LONG),
+        (follower, "_UNAVAILABLE_SECONDS", _LONG),
+        (follower, "_SILENT_SECONDS", _LONG),
+        (follower, "_LONGEST_WAIT", _LONG),
     ]

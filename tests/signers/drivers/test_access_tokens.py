@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from relaydeck.signers.drivers.access_tokens import AccessToken, AccessTokens
 from relaydeck.signers.drivers.driver_errors import AccessDenied
+from relaydeck.signers.drivers.http_client import AccessToken, AccessTokens
 
 
 class Clock:

@@ -19,11 +19,7 @@ MOST_NODES = 5  # that are asked the same
 _MOST_DISPUTES = 20  # that are kept
 _MOST_WORDS = 5  # of a byte string in a message
 _PARTS = 50  # two such numbers differ by at most one of so many parts
-_SMALL = 1000  # Wei: near zero, factors mean nothing
-
-
-def _never(_: Any) -> bool:
-    return False
+_SMALL = 1000  # Wei: near zero, a factor means nothing
 
 
 def shown_answer(value: Any) -> str:
@@ -42,7 +38,7 @@ class Subject(Generic[T]):
     same: Callable[[T, T], bool] = eq
     size: Callable[[T], int] | None = None  # by which the median is taken; None: those that agree are equal
     shown: Callable[[T], str] = shown_answer
-    refuses: Callable[[T], bool] = _never  # an answer that refuses what the caller wants; an error always does
+    refuses: Callable[[T], bool] = lambda _: False  # an answer that refuses what the caller wants; an error always does
 
     def agree(self, one: T | NodeError, other: T | NodeError) -> bool:
         if isinstance(one, NodeError) or isinstance(other, NodeError):
@@ -52,16 +48,11 @@ class Subject(Generic[T]):
     def said(self, value: T | NodeError) -> str:
         return refusal(value) if isinstance(value, NodeError) else self.shown(value)
 
-    def is_refused(self, value: T | NodeError) -> bool:
-        return isinstance(value, NodeError) or self.refuses(value)
 
-
-def within(factor: int) -> Callable[[int, int], bool]:
-    def same(one: int, other: int) -> bool:
-        low, high = sorted((one, other))
-        return high <= low * factor or high < _SMALL
-
-    return same
+def near(one: int, other: int) -> bool:
+    """Of what nodes suggest by rules of their own: such numbers differ by more than base fees do."""
+    low, high = sorted((one, other))
+    return high <= 3 * low or high < _SMALL
 
 
 def similar(one: int, other: int) -> bool:
@@ -155,7 +146,10 @@ class Agreement:
     async def _heard(self, call: Call[T], about: Subject[T]) -> list[Said]:
         quorum = self._quorum()
         said = await self._calls.hear(call, quorum)
-        if quorum == 1 and about.is_refused(said[0].value):  # confirmed by a second node, if there is one
+        first = said[0].value
+        if quorum == 1 and (
+            isinstance(first, NodeError) or about.refuses(first)
+        ):  # confirmed by a second node, if there is one
             said += await self._calls.hear_more(call, 1)
         if not majority(said, about):
             said += await self._calls.hear_more(call, MOST_NODES - len(said))

@@ -4,7 +4,7 @@ import asyncio
 import gc
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from yarl import URL
@@ -51,21 +51,24 @@ class BatchRefused(Exception):
 
 
 class Client:
-    """One per event loop."""
+    """One per event loop. Keeps connections alive; the slots of the pools limit how many are open.
+
+    URLs with different guards share no connection: one that is kept alive is not checked again.
+    """
 
     def __init__(self, max_response_bytes: int, guards: NodeGuards = UNGUARDED, resolve: Resolve | None = None) -> None:
-        self._connections = Connections(max_response_bytes, guards, resolve)
+        self._limit, self._guards, self._resolve = max_response_bytes, guards, resolve or NameResolver()
+        self._endpoints: dict[RpcUrl, WebSocketEndpoint | HttpEndpoint] = {}
+        self._openers: dict[AddressGuard, Opener] = {}
         self._single = msgspec.json.Decoder(_Reply)
         self._any = msgspec.json.Decoder(_Reply | list[_Reply])
         self._number = 0
         self._large = asyncio.Lock()
-        self.drop = self._connections.drop
-        self.close = self._connections.close
 
     async def ask(self, url: RpcUrl, question: Question[T]) -> T:
         """Return the answer. Raises `NodeError` for the node's error object and `UrlFailed` for anything else."""
         self._number = number = self._number + 1
-        response = await self._send(url, msgspec.json.encode(question.body(number)), (number,))
+        response = await self.send(url, msgspec.json.encode(question.body(number)), (number,))
         if response.status == 200:
             return _read(question, _decode(self._single, response.body), number, response)
         return _read(question, self._error_reply(response), number, response)
@@ -76,15 +79,19 @@ class Client:
         self._number += len(questions)
         bodies = [question.body(first + i) for i, question in enumerate(questions)]
         numbers = range(first, first + len(questions))
-        response = await self._send(url, msgspec.json.encode(bodies), numbers)
+        response = await self.send(url, msgspec.json.encode(bodies), numbers)
         replies = self._batch_replies(response)
         by_number = {reply.id: reply for reply in replies if type(reply.id) is int}
         if len(replies) != len(questions) or len(by_number) != len(questions):
             raise UrlFailed("answered a batch with the wrong number of answers")
         return [_result(question, by_number, first + i, response) for i, question in enumerate(questions)]
 
-    async def _send(self, url: RpcUrl, body: bytes, numbers: Sequence[int]) -> Response:
-        response = await self._connections.send(url, body, numbers)
+    async def send(self, url: RpcUrl, body: bytes, numbers: Sequence[int]) -> Response:
+        """Send a request with these JSON-RPC ids. Raises `UrlFailed` and nothing else."""
+        endpoint = self._endpoints.get(url)
+        if endpoint is None:
+            endpoint = self._endpoints[url] = self._make(url)
+        response = await endpoint.send(body, numbers)
         if len(response.body) > _LARGE:
             async with self._large:  # one in a turn of the event loop: the caller decodes it before it waits again
                 await asyncio.sleep(0)
@@ -117,6 +124,31 @@ class Client:
         except (msgspec.MsgspecError, RecursionError, ValueError):
             pass
         raise _refusal(response)
+
+    def _make(self, url: RpcUrl) -> "WebSocketEndpoint | HttpEndpoint":
+        guard = self._guards.over_http if url.set_over_http else self._guards.others
+        opener = self._openers.get(guard)
+        if opener is None:
+            opener = self._openers[guard] = Opener(guard, self._resolve)
+        try:
+            address, headers = URL(url.url), dict(url.revealed_headers)
+            if address.scheme in ("ws", "wss"):
+                return WebSocketEndpoint(address, headers, opener, self._limit)
+            return HttpEndpoint(address, headers, opener, self._limit)
+        except ValueError:
+            raise failure_of(ConnectionFailed(ConnectionFailure.BAD_URL)) from None
+
+    async def drop(self, urls: Sequence[RpcUrl]) -> None:
+        """These are not used any more. Another pool that uses one of them connects again."""
+        for url in urls:
+            if endpoint := self._endpoints.pop(url, None):
+                endpoint.close()
+        await asyncio.sleep(0)  # in which the transports close their sockets
+
+    async def close(self) -> None:
+        while self._endpoints:
+            self._endpoints.popitem()[1].close(abort=True)
+        await asyncio.sleep(0)
 
 
 def _is_refusal(replies: list[_Reply]) -> bool:
@@ -184,59 +216,6 @@ def _node_error(error: Any, response: Response) -> NodeError:
     return NodeError(
         number, error["message"], error.get("data"), status=response.status, wait=requested_delay(response.retry_after)
     )
-
-
-class Endpoint(Protocol):
-    async def send(self, body: bytes, numbers: Sequence[int]) -> Response:
-        """Send a request with these JSON-RPC ids. Raises `UrlFailed` and nothing else."""
-
-    def close(self, *, abort: bool = False) -> None: ...
-
-
-class Connections:
-    """One per event loop. Keeps connections alive; the slots of the pools limit how many are open.
-
-    URLs with different guards share no connection: one that is kept alive is not checked again.
-    """
-
-    def __init__(self, max_response_bytes: int, guards: NodeGuards, resolve: Resolve | None = None) -> None:
-        self._limit = max_response_bytes
-        self._guards = guards
-        self._resolve = resolve or NameResolver()
-        self._endpoints: dict[RpcUrl, Endpoint] = {}
-        self._openers: dict[AddressGuard, Opener] = {}
-
-    async def send(self, url: RpcUrl, body: bytes, numbers: Sequence[int]) -> Response:
-        """Send a request with these JSON-RPC ids. Raises `UrlFailed` and nothing else."""
-        endpoint = self._endpoints.get(url)
-        if endpoint is None:
-            endpoint = self._endpoints[url] = self._make(url)
-        return await endpoint.send(body, numbers)
-
-    def _make(self, url: RpcUrl) -> Endpoint:
-        guard = self._guards.over_http if url.set_over_http else self._guards.others
-        opener = self._openers.get(guard)
-        if opener is None:
-            opener = self._openers[guard] = Opener(guard, self._resolve)
-        try:
-            address, headers = URL(url.url), dict(url.revealed_headers)
-            if address.scheme in ("ws", "wss"):
-                return WebSocketEndpoint(address, headers, opener, self._limit)
-            return HttpEndpoint(address, headers, opener, self._limit)
-        except ValueError:
-            raise failure_of(ConnectionFailed(ConnectionFailure.BAD_URL)) from None
-
-    async def drop(self, urls: Sequence[RpcUrl]) -> None:
-        """These are not used any more. Another pool that uses one of them connects again."""
-        for url in urls:
-            if endpoint := self._endpoints.pop(url, None):
-                endpoint.close()
-        await asyncio.sleep(0)  # in which the transports close their sockets
-
-    async def close(self) -> None:
-        while self._endpoints:
-            self._endpoints.popitem()[1].close(abort=True)
-        await asyncio.sleep(0)
 
 
 class HttpEndpoint:

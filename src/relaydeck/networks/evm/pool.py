@@ -33,7 +33,7 @@ from relaydeck.networks.evm.agreement import (
 )
 from relaydeck.networks.evm.calls import Answer, Call, Calls, Said, is_settled
 from relaydeck.networks.evm.client import Client, OneNode, Sender
-from relaydeck.networks.evm.errors import NodeError, NodesDisagree
+from relaydeck.networks.evm.errors import NodeError, NodesDisagree, NodesUnreachable
 from relaydeck.networks.evm.header import NEWEST_BLOCK, Header, block_question, fitting_facts
 from relaydeck.networks.evm.node import Fault, Node, State
 from relaydeck.networks.evm.node_figures import NodeFigures, fault_key, newer, node_figures
@@ -41,6 +41,7 @@ from relaydeck.networks.evm.node_health import NodeHealth, newest_block
 from relaydeck.networks.evm.options import PoolOptions, PoolRules
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.model import RpcUrl
+from relaydeck.process.background import TaskSet
 
 T = TypeVar("T")
 AtBlock = Callable[[str], Sequence[Question[Any]]]  # questions about a block
@@ -146,17 +147,12 @@ class NodePool:
     ) -> list[Decision | NodesDisagree]:
         """Independent questions in one request to each node. What is decided may be a `NodeError`."""
         await self._health.introduce()
-        return await self._ask_each(self._batch(questions, deadline), questions)
+        return await self._agreement.ask_each(self._batch(questions, deadline), list(map(_subject, questions)))
 
-    async def _ask_each(
-        self, call: Call[list[Any]], questions: Sequence[Question[Any]]
-    ) -> list[Decision | NodesDisagree]:
-        return await self._agreement.ask_each(call, [_subject(each) for each in questions])
-
-    async def ask_newest(self, questions: AtBlock, deadline: float | None = None) -> list[Decision | NodesDisagree]:
+    async def ask_newest(self, questions: AtBlock) -> list[Decision | NodesDisagree]:
         """The same about the newest state. Nodes may be a block apart: what they answer differently, they are asked
         again about the block that most of them have."""
-        asked, deadline = questions("latest"), self._deadline(deadline)
+        asked, deadline = questions("latest"), self._deadline()
         call = self._batch(asked, deadline)
         await self._health.introduce()
         said = await self._calls.hear(call, self.quorum)
@@ -178,8 +174,8 @@ class NodePool:
         except NodesDisagree as failure:  # about the block: the other answers stand
             return dict.fromkeys(places, failure)
         again = [questions(block)[place] for place in places]
-        decided = await self._ask_each(self._batch(again, deadline, first=first), again)
-        return dict(zip(places, decided, strict=True))
+        call = self._batch(again, deadline, first=first)
+        return dict(zip(places, await self._agreement.ask_each(call, list(map(_subject, again))), strict=True))
 
     async def ask_any(self, questions: Sequence[Question[Any]], deadline: float | None = None) -> Answer[list[Any]]:
         """The same of one node, whichever answers."""
@@ -195,7 +191,7 @@ class NodePool:
         send: Callable[[Node], Awaitable[list[Any]]] = lambda node: self._sender.ask_together(node, questions)  # noqa: E731
         return Call(send, self._deadline(deadline), questions, "", first=first)
 
-    def _deadline(self, deadline: float | None) -> float:
+    def _deadline(self, deadline: float | None = None) -> float:
         return asyncio.get_running_loop().time() + self._options.deadline if deadline is None else deadline
 
     # -- the newest block -------------------------------------------------------------------------
@@ -311,3 +307,61 @@ def _are_equal(said: Sequence[Said]) -> bool:
 def _subject(question: Question[Any]) -> Subject[Any]:
     name = question.about or f"the answer to {question.method}"
     return Subject(name) if question.exact else Subject(name, similar, int)
+
+
+# -- Sends questions that are asked at the same moment as one batch, and equal questions once --
+
+_QUIET_TURNS = 4  # a source of a rate asks its feeds, and each of these two questions
+_Waiting = list[tuple[Question[Any], "asyncio.Future[Any]"]]
+
+
+class Batcher:
+    """For questions that several estimates share. A question of one estimate goes to the pool directly, so that
+    a slow one never delays the others."""
+
+    def __init__(self, pool: NodePool, max_batch: int) -> None:
+        self._pool = pool
+        self._max_batch = max_batch
+        self._waiting: dict[str, tuple[Question[Any], asyncio.Future[Any]]] = {}
+        self._tasks = TaskSet()
+
+    async def ask(self, question: Question[T]) -> T:
+        """What the nodes agree on. Raises `NodeError`, `NodesUnreachable`, `NodesDisagree`."""
+        key = f"{question.method} {question.params!r}"
+        entry = self._waiting.get(key)
+        if entry is None:
+            loop = asyncio.get_running_loop()
+            if not self._waiting:
+                loop.call_soon(self._flush_when_quiet, 0, 0)
+            entry = self._waiting[key] = (question, loop.create_future())
+        found: T = await asyncio.shield(entry[1])
+        return found
+
+    def _flush_when_quiet(self, before: int, turns: int) -> None:
+        """An estimate asks its questions over a few turns of the event loop: wait for some without a new one."""
+        turns = 0 if len(self._waiting) > before else turns + 1
+        if turns < _QUIET_TURNS:
+            asyncio.get_running_loop().call_soon(self._flush_when_quiet, len(self._waiting), turns)
+        else:
+            self._flush()
+
+    def _flush(self) -> None:
+        waiting, self._waiting = list(self._waiting.values()), {}
+        for start in range(0, len(waiting), self._max_batch):
+            self._tasks.start(self._send(waiting[start : start + self._max_batch]))
+
+    async def _send(self, waiting: _Waiting) -> None:
+        try:
+            found = await self._pool.ask_each([question for question, _ in waiting])
+            answers = [each.chosen.value if isinstance(each, Decision) else each for each in found]
+        except (NodeError, NodesUnreachable) as error:
+            answers = [error] * len(waiting)
+        for (_, future), answer in zip(waiting, answers, strict=True):
+            if isinstance(answer, NodeError | NodesUnreachable | NodesDisagree):
+                future.set_exception(answer)
+                future.exception()  # marks it as retrieved: the caller may be gone
+            else:
+                future.set_result(answer)
+
+    async def close(self) -> None:
+        await self._tasks.cancel()

@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key, l
 
 from relaydeck.networks.evm.address import checksummed, is_evm_address
 from relaydeck.secret import Secret
-from relaydeck.signers.drivers.access_tokens import JwtKey, make_jwt
 from relaydeck.signers.drivers.driver_errors import (
     AccessDenied,
     AnswerRejected,
@@ -28,7 +27,7 @@ from relaydeck.signers.drivers.driver_errors import (
     DriverError,
     KeyNotFound,
 )
-from relaydeck.signers.drivers.http_client import HttpDriver
+from relaydeck.signers.drivers.http_client import HttpDriver, JwtKey, make_jwt
 from relaydeck.signers.drivers.interface import HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import Config, WalletServiceConfig
 

@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from relaydeck.secret import Secret
-from relaydeck.signers.drivers.access_tokens import AccessToken, make_jwt
 from relaydeck.signers.drivers.curve import identity_of_public_key, signature_of_der
 from relaydeck.signers.drivers.driver_errors import (
     AccessDenied,
@@ -26,7 +25,7 @@ from relaydeck.signers.drivers.driver_errors import (
     KeyNotFound,
     WrongKeyKind,
 )
-from relaydeck.signers.drivers.http_client import HttpDriver
+from relaydeck.signers.drivers.http_client import AccessToken, HttpDriver, make_jwt
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import Config, SecondKmsConfig
 from relaydeck.web_addresses import key_system_address_problem

@@ -3,14 +3,20 @@
 Also what drivers that use it share: where the system is, access tokens, and the errors for its refusals.
 """
 
+import asyncio
 import ssl
 from base64 import b64decode
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
+import jwt
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from yarl import URL
 
 from relaydeck.errors import OperatorError
@@ -23,8 +29,8 @@ from relaydeck.outgoing.connections import (
     ResponseTooLarge,
 )
 from relaydeck.outgoing.http_client import HttpClient, Limits
+from relaydeck.secret import Secret
 from relaydeck.settings.model import Settings
-from relaydeck.signers.drivers.access_tokens import AccessTokens
 from relaydeck.signers.drivers.driver_errors import (
     AnswerRejected,
     ConfigUnusable,
@@ -34,6 +40,108 @@ from relaydeck.signers.drivers.driver_errors import (
 )
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, failing_as
 from relaydeck.web_addresses import is_loopback
+
+# -- Access tokens that key systems issue: in memory only, obtained once for everybody who needs one, renewed in time --
+# Also makes the JSON Web Tokens that two of them want.
+
+_MOST_TOKENS = 1024
+_EARLY_FRACTION = 0.2  # renewed when this part of its lifetime is left …
+_EARLY_SECONDS = 60.0  # … or this much, whichever is less
+
+
+class AccessToken(NamedTuple):
+    value: Secret
+    expires_at: float
+    renew_at: float
+    renewable: bool = False  # the issuer can prolong this very token
+
+
+Obtain = Callable[[AccessToken | None], Awaitable[AccessToken]]
+
+
+class _Entry:
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.token: AccessToken | None = None
+
+
+class AccessTokens:
+    """Keyed by the credential that obtains them. The least recently used one goes when there are too many."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+
+    def issued(self, value: str, lifetime: float, *, renewable: bool = False) -> AccessToken:
+        """A token that was issued now; a lifetime of 0 has no end."""
+        now = self._clock()
+        if lifetime <= 0:
+            return AccessToken(Secret(value), float("inf"), float("inf"), renewable)
+        early = min(lifetime * _EARLY_FRACTION, _EARLY_SECONDS)
+        return AccessToken(Secret(value), now + lifetime, now + lifetime - early, renewable)
+
+    async def get(self, credential: Hashable, obtain: Obtain) -> AccessToken:
+        """`obtain` is given the token to renew while that is still valid, and None otherwise."""
+        entry = self._entry(credential)
+        async with entry.lock:  # a thousand checks at once log in once
+            token, now = entry.token, self._clock()
+            if token is None or now >= token.renew_at:
+                entry.token = None  # should this fail, the next call fetches another
+                entry.token = token = await obtain(token if token and now < token.expires_at else None)
+            return token
+
+    async def send(
+        self,
+        credential: Hashable,
+        obtain: Obtain,
+        request: Callable[[Secret], Awaitable[HttpAnswer]],
+        *,
+        revoked: int,
+    ) -> HttpAnswer:
+        """The answer to a request with a token; with another one, if its status says that the first was revoked."""
+        for _ in range(2):
+            token = await self.get(credential, obtain)
+            answer = await request(token.value)
+            if answer.status in (401, 403):
+                self.drop(credential, token)
+            if answer.status != revoked:
+                break
+        return answer
+
+    def drop(self, credential: Hashable, token: AccessToken) -> None:
+        """The key system refuses it. Another one that somebody obtained meanwhile stays."""
+        entry = self._entries.get(credential)
+        if entry is not None and entry.token == token:
+            entry.token = None
+
+    def clear(self) -> None:
+        self._entries.clear()
+
+    def _entry(self, credential: Hashable) -> _Entry:
+        entry = self._entries.setdefault(credential, _Entry())
+        self._entries.move_to_end(credential)
+        if len(self._entries) > _MOST_TOKENS:
+            self._entries.popitem(last=False)
+        return entry
+
+
+JwtKey = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey
+
+
+def make_jwt(key: JwtKey, claims: dict[str, Any], **header: str) -> str:
+    return jwt.encode(claims, key, _algorithm(key), header)
+
+
+def _algorithm(key: JwtKey) -> str:
+    match key:
+        case RSAPrivateKey():
+            return "RS256"
+        case Ed25519PrivateKey():
+            return "EdDSA"
+        case EllipticCurvePrivateKey(curve=SECP256R1()):
+            return "ES256"
+    raise ConfigUnusable("the credential's key is neither RSA, P-256 nor Ed25519")
+
 
 _MOST_BYTES = 256 * 1024
 _KEEP_ALIVE_SECONDS = 15

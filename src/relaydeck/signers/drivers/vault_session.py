@@ -6,9 +6,8 @@ from urllib.parse import quote
 import msgspec
 
 from relaydeck.secret import Secret
-from relaydeck.signers.drivers.access_tokens import AccessToken
 from relaydeck.signers.drivers.driver_errors import AccessDenied, ConfigUnusable, KeyNotFound
-from relaydeck.signers.drivers.http_client import HttpDriver
+from relaydeck.signers.drivers.http_client import AccessToken, HttpDriver
 from relaydeck.signers.drivers.interface import HttpAnswer
 from relaydeck.signers.signer_types import SecretStoreConfig, TransitConfig
 from relaydeck.web_addresses import header_value_problem, key_system_address_problem
