@@ -1,11 +1,13 @@
 """Applying a file and estimating a fee in the console."""
 
+import html
 import re
+from typing import Any
 
 import pytest
 
 from relaydeck.console.pages.apply import carried, carry
-from relaydeck.console.pages.estimate import facts_of
+from relaydeck.console.pages.estimate import facts_of, sentences
 from relaydeck.errors import BadRequest
 from relaydeck.secret import Secret
 from tests.console.conftest import Operator, plain
@@ -93,7 +95,58 @@ def test_an_estimate_shows_its_steps_and_why_it_fails(operator: Operator) -> Non
     answer = operator.post("/estimate", {"relayer": "sepolia-1", "transaction": transaction})
     above, _, steps = plain(answer).partition("Estimate\n")
     assert answer.status == 200
-    assert f"0x{receiver}" in steps.lower() and "No estimate:" in above
+    assert f"0x{receiver}" in steps.lower()
+    assert re.search("No estimate: no node answers. .* Callers get “Node unreachable” \\(-32000\\).", above)
+
+
+PRICE = {
+    "step": "price",
+    "base_fee": "520000000",
+    "priority_fee": "100000000",
+    "node": "node.example",
+    "block": "12345",
+    "seconds_old": "0.250",
+    "per_gas_wei": "620000000",
+    "capped": False,
+    "used_per_gas_wei": "620000000",
+}
+FEE = {"step": "native fee", "gas": "21000", "per_gas_wei": "620000000", "fee_wei": str(21_000 * 620_000_000)}
+GAS = {"step": "gas", "gas": "21000", "source": "eth_estimateGas", "node": "node.example"}
+
+
+def told(*steps: dict[str, Any]) -> list[str]:
+    return [html.unescape(re.sub("<[^>]*>", "", each)) for each in sentences({s["step"]: s for s in steps}, "ETH")]
+
+
+def test_an_estimate_is_told_in_sentences() -> None:
+    assert told(PRICE, GAS, FEE) == [
+        "21,000 gas × (base fee 0.52 + tip 0.1 gwei) = 0.00001302 ETH",
+        "The gas is what node.example measured with eth_estimateGas.",
+        "The price is from block 12,345, read from node.example 0.250 s before.",
+    ]
+
+
+def test_an_estimate_in_a_token_with_a_cap_and_a_data_fee_is_told_in_sentences() -> None:
+    capped = PRICE | {"capped": True, "used_per_gas_wei": "500000000"}
+    fee = FEE | {"per_gas_wei": "500000000", "l1_data_fee_wei": "1000000000000", "fee_wei": "11500000000000"}
+    own = {"step": "gas", "gas": "21000", "source": "the transaction's own limit (gas_limit_estimation is off)"}
+    rate = {"step": "rate", "margin_percent": "1.5", "conversion_rate": "2500"}
+    rounding = {"step": "rounding", "exact_fee": "0.02875", "decimals": "4", "rounded_up": "0.0288"}
+    assert told({"step": "inputs", "fee_token": "USDC"}, capped, own, fee, rate, rounding) == [
+        "21,000 gas × 0.5 gwei + l1 data fee 0.000001 ETH = 0.0000115 ETH",
+        "The gas is the transaction's own limit (gas_limit_estimation is off).",
+        "The price is from block 12,345, read from node.example 0.250 s before.",
+        "The gas price cap of the relayer lowers it from 0.62 gwei to 0.5 gwei.",
+        "1 ETH is 2500 USDC, with a margin of 1.5 %: 0.02875 USDC, rounded up at 4 decimals to 0.0288 USDC.",
+    ]
+
+
+def test_a_sum_that_is_not_the_fee_is_not_told() -> None:
+    assert told(PRICE, FEE | {"fee_wei": "1000000000000000"})[0] == "The fee is 0.001 ETH."
+
+
+def test_without_a_price_nothing_is_told() -> None:
+    assert told(GAS) == []
 
 
 def test_the_amounts_of_a_step_are_whole_coins_with_wei_beside() -> None:

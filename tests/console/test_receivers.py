@@ -77,7 +77,10 @@ def test_what_fails_and_waits_is_shown_and_sent_now_in_order(
     assert "receiver failing" in plain(page) and "receiver failing" in plain(person.get("/notifications"))
     assert "failing Nothing has arrived since an attempt failed" in section(page, "health")
     waits = section(page, "waiting")
-    assert "1 attempt failed: status 503" in waits and "an earlier event of the relayer comes first" in waits
+    assert (
+        "1 attempt failed: HTTP 503 Service Unavailable" in waits
+        and "an earlier event of the relayer comes first" in waits
+    )
     assert "Send 2 now …" in waits
     assert "Nothing has arrived since an attempt failed" in plain(person.get(""))
 
