@@ -15,7 +15,7 @@ a `Client` with a token of an owner. Those of an `AsyncClient` are awaited. Your
 
 `make docs` writes this page from `pages/client_examples.py`; a test runs the examples.
 """
-# A call, and what it equals. A problem, and a delivery that can be replayed, take longer to come about.
+# A call, and what it equals. A problem, a proposal, and a delivery that can be replayed, take longer to come about.
 EXAMPLES = {
     "list_networks": "list_networks().items[0].chain_id == 11155111",
     "create_network": 'create_network("dev", 31337, "ETH").name == "dev"',
@@ -64,6 +64,9 @@ EXAMPLES = {
     "get_audit_head": 'get_audit_head().head.split(":")[0].isdecimal() == True',
     "verify_audit": "verify_audit(head=client.admin.get_audit_head().head).problem == None",
     "find": 'find(text="5C23").items[0].id == "sepolia-1"',
+    "create_protection": 'create_protection("keys", kinds=["signer"], scope={"relayers": ["none"]}).note == ""',
+    "list_protections": "list_protections().total_items == 1",
+    "list_proposals": 'list_proposals(state="open").total_items == 0',
     "run_doctor": 'run_doctor().items[0].result == "ok"',
 }
 

@@ -74,12 +74,13 @@ def _head(operation: Operation) -> str:
 
 
 def _sent(operation: Operation) -> str:
-    """Method, path and the names of query parameters that differ from those of the arguments."""
+    """Method, path, the query of another method than GET, and the names that differ from those of the arguments."""
     path = operation.path
     if operation.has_identifier:
         path = path.replace("{id}", f"{{{_identifier(operation)}}}")
     renamed = [f'{_python_name(each)}="{each.name}"' for each in operation.query if each.name in _PYTHON_NAMES]
-    return ", ".join([f'"{operation.method}"', f'"{path}"', *renamed])
+    beside_body = [f'"{each.name}"' for each in operation.query if operation.method != "GET"]
+    return ", ".join([f'"{operation.method}"', f'"{path}"', *beside_body, *renamed])
 
 
 def _result(operation: Operation) -> str:

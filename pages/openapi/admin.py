@@ -11,7 +11,7 @@ from relaydeck import __version__
 from relaydeck.api.list_filters import Parameter
 from relaydeck.api.operation import Operation
 from relaydeck.api.operations import IDEMPOTENCY_KEY, OPERATIONS
-from relaydeck.api.records import Signer
+from relaydeck.api.records import Proposal, Signer
 from relaydeck.errors import RequestError, Trait, request_errors
 from relaydeck.http.envelope import problem_of
 from relaydeck.identifiers import Identifier
@@ -47,6 +47,8 @@ _TAGS = {
     "events": "Events and their deliveries.",
     "audit": "The audit log: every change and who made it.",
     "problems": "What is wrong now, by cause, and who takes care of it.",
+    "protections": "What is protected: its changes need two.",
+    "proposals": "Changes that need two, and who decided.",
     "doctor": "The checks of `relaydeck doctor`: files, database, sealed values, nodes, signers and the fleet.",
 }
 
@@ -104,7 +106,7 @@ def _described(operation: Operation) -> Json:
         "summary": operation.help,
         "x-relaydeck-credentials": sorted(roles_with(operation.permission)),
         "parameters": _parameters(operation),
-        "responses": {str(operation.status): _answered(operation), **_refusals(operation)},
+        "responses": {str(operation.status): _answered(operation), **_proposed(operation), **_refusals(operation)},
     }
     if operation.request:
         name = _request_name(operation)
@@ -160,6 +162,13 @@ def _answered(operation: Operation) -> Json:
     return _response("Success.", content, headers)
 
 
+def _proposed(operation: Operation) -> Json:
+    if not operation.may_need_two:
+        return {}
+    text = "Nothing has changed: a record is protected, and the change waits for the approval of another."
+    return {"202": _response(text, {"schema": reference(f"{Proposal.__name__}Envelope")}, {})}
+
+
 def _refusals(operation: Operation) -> Json:
     by_status: dict[int, list[type[RequestError]]] = {}
     for error in errors_of(*_traits(operation)):
@@ -177,7 +186,7 @@ def _traits(operation: Operation) -> Iterator[Trait]:
         yield "conditional"
     if operation.request:
         yield "body"
-    if operation.name == "apply":
+    if operation.name in ("apply", "approve_proposal", "force_proposal"):
         yield "apply"
     if operation.is_repeatable:
         yield "repeatable"

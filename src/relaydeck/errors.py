@@ -347,6 +347,8 @@ class Damaged(RelaydeckError):
 class OperatorError(RelaydeckError):
     """A problem that only an operator can solve. `remedy` is the next step, as a sentence."""
 
+    exit_code = 1  # of the command that it ends
+
     def __init__(self, problem: str, remedy: str = "") -> None:
         super().__init__(f"{problem}\n{remedy}" if remedy else problem)
         self.problem = problem

@@ -24,7 +24,7 @@ class Role(StrEnum):
     OPERATOR = "operator", "also pauses, resumes, replays, tests and checks", "list", "look", "view", "operate"
     EDITOR = "editor", "also changes records", "list", "call", "look", "view", "operate", "change"
     OWNER = (
-        *("owner", "everything: also tokens, people, keys and approval rules"),
+        *("owner", "everything: also tokens, people, keys and protections"),
         *("list", "call", "look", "view", "operate", "change", "own", "approve"),
     )
     ADMIN = "admin", "another word for owner", *OWNER[2:]

@@ -230,6 +230,8 @@ def test_what_a_scoped_credential_may_not_use_at_all() -> None:
         *("apply", "list_tokens", "create_token", "rotate_token", "revoke_token"),
         *("get_audit_head", "verify_audit", "run_doctor", "find"),
         *("list_problems", "acknowledge_problem", "reopen_problem"),
+        *("list_protections", "create_protection", "delete_protection", "list_proposals", "get_proposal"),
+        *("approve_proposal", "reject_proposal", "force_proposal"),
     }
 
 

@@ -59,6 +59,9 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "notification send": ("pager",),
     "notification delete": ("other", "--yes"),
     "problem list": (),
+    "proposal list": (),
+    "protection create": ("keys", "--kind", "signer", "--relayer", "none"),
+    "protection list": (),
     "relayer create": RELAYER,
     "relayer update": ("other", "name=Another"),
     "relayer list": (),
@@ -83,7 +86,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 }
 # Their output is checked by tests below, or by tests of their own.
 APART = {"audit archive", "conform", "demo", "drain", "login", "logout", "problem acknowledge", "problem reopen"}
-APART |= {"profile list", "restore", "serve"}
+APART |= {"profile list", "restore", "serve", "protection delete"}
+APART |= {f"proposal {each}" for each in ("show", "approve", "reject", "force")}
 EXIT_CODES = {"doctor": 1, "estimate": 1}  # the node does not answer
 
 

@@ -57,6 +57,9 @@ def test_a_plan_shows_what_a_migration_does_and_changes_nothing(home: Path) -> N
         (28, "CREATE INDEX deliveries_finished", 0, lock),
         (28, "CREATE INDEX audit_disabled", 0, lock),
         (29, "ALTER TABLE deliveries", 0, lock),
+        (30, "CREATE TABLE protections", 0, lock),
+        (30, "CREATE TABLE proposals", 0, lock),
+        (30, "CREATE INDEX proposals_open", 0, lock),
     ]
     assert version(home) == URLS_SINCE
 

@@ -18,9 +18,14 @@ def test_a_generated_file_is_current(generator: ModuleType) -> None:
 
 
 def test_every_operation_has_an_example() -> None:
-    """A problem, and a delivery that can be replayed, take longer to come about."""
+    """A problem, a proposal, and a delivery that can be replayed, take longer to come about."""
     problems = {"list_problems", "acknowledge_problem", "reopen_problem"}
-    assert {each.name for each in OPERATIONS} - client_examples.EXAMPLES.keys() == {"replay_delivery", *problems}
+    proposals = {f"{verb}_proposal" for verb in ("get", "approve", "reject", "force")} | {"delete_protection"}
+    assert {each.name for each in OPERATIONS} - client_examples.EXAMPLES.keys() == {
+        "replay_delivery",
+        *problems,
+        *proposals,
+    }
     assert client_examples.EXAMPLES.keys() <= {each.name for each in OPERATIONS}
 
 

@@ -108,7 +108,7 @@ class TestVerification:
 
 def test_every_kind_is_described_as_it_is_declared() -> None:
     rows = re.findall(
-        r"^\| `((?:relayer|signer|database|notification)\.\w+)` \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE
+        r"^\| `((?:relayer|signer|database|change|notification)\.\w+)` \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE
     )
     declared = [(kind.value, kind.description, ", ".join(f"`{name}`" for name in kind.details)) for kind in EventKind]
     assert [tuple(cell.strip() for cell in row) for row in rows] == declared

@@ -225,6 +225,40 @@ ROWS: dict[int, list[tuple[str, dict[str, Any]]]] = {
             },
         ),
     ],
+    30: [
+        (
+            "protections",
+            {
+                "seq": 1,
+                "name": "main",
+                "kinds": "[]",
+                "scope": '{"networks":["ü"]}',
+                "note": "",
+                "made_by": "token:root",
+                "created_at": 1,
+            },
+        ),
+        (
+            "proposals",
+            {
+                "seq": 1,
+                "id": "p",
+                "state": "open",
+                "operation": "update_relayer",
+                "plan": "[]",
+                "protections": '["main"]',
+                "revision": '"x"',
+                "author": "token:root",
+                "reason": "ü",
+                "created_at": 1,
+                "expires_at": 2,
+                "sealed_request": None,
+                "decided_by": None,
+                "decided_at": None,
+                "decision": "",
+            },
+        ),
+    ],
 }
 
 
@@ -455,6 +489,9 @@ def test_a_plan_names_each_missing_step_and_changes_nothing(
             (28, "CREATE INDEX deliveries_finished", 1),
             (28, "CREATE INDEX audit_disabled", 2),
             (29, "ALTER TABLE deliveries", 0),
+            (30, "CREATE TABLE protections", 0),
+            (30, "CREATE TABLE proposals", 0),
+            (30, "CREATE INDEX proposals_open", 0),
         ]
     if version < VERSIONS_SINCE:
         assert [each.rows for each in planned if each.work == "seal or prove stored values"][-2:] == [4, 1]

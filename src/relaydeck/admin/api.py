@@ -3,11 +3,12 @@
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
-from relaydeck.admin import apply, checks, events, find, problems, records, relayer_state, signers, tokens  # noqa: F401
+from relaydeck.admin import apply, checks, events, find, problems, proposals, records, relayer_state, signers, tokens  # noqa: F401
 from relaydeck.admin.handling import HANDLERS, Change, Content, OwnTransaction, Request, require_handlers
 from relaydeck.admin.idempotency import key_of, once
 from relaydeck.admin.store_thread import ServedServices
@@ -66,7 +67,8 @@ class AdminApi:
         key = key_of(call) if operation.is_repeatable else None
 
         def work(context: ChangeContext) -> Reply:
-            return _reply(operation, change(context), sender_of(call), written_at(context.transaction.revision))
+            content = proposals.make_or_propose(context, operation, call, change)
+            return _reply(operation, content, sender_of(call), written_at(context.transaction.revision))
 
         with context.transaction.within(sender_of(call).scope):
             return work(context) if key is None else once(context, call, operation.label, key, work)
@@ -91,9 +93,11 @@ def _reply(operation: Operation, content: Content, sender: Credential, written: 
         data=data,
         metadata=Metadata(logs=[LogEntry(message=note) for note in content.notes]),
         pagination=content.pagination,
-        changed=content.changed if written else msgspec.UNSET,
+        changed=content.changed and not content.proposed if written else msgspec.UNSET,
     )
-    return Reply(operation.status, msgspec.json.encode(body), headers=headers)
+    return Reply(
+        HTTPStatus.ACCEPTED if content.proposed else operation.status, msgspec.json.encode(body), headers=headers
+    )
 
 
 def _without_keys(value: Any, name: str = "") -> Any:

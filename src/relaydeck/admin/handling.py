@@ -101,6 +101,7 @@ class Content(NamedTuple):
     notes: tuple[str, ...] = ()
     pagination: Pagination | UnsetType = UNSET
     changed: bool = True  # of a change: whether it made a difference
+    proposed: bool = False  # whether it became a proposal, which is the data
 
 
 def encoded(body: msgspec.Struct) -> msgspec.Raw:

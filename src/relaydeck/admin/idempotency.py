@@ -17,6 +17,7 @@ from contextlib import suppress
 import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from relaydeck.admin.proposals import forget_expired
 from relaydeck.api.operations import IDEMPOTENCY_KEY
 from relaydeck.errors import BadRequest, Damaged, KeyUsedOtherwise, ServerFailure, StoreError
 from relaydeck.http.pipeline import Call, Reply, written_at
@@ -89,7 +90,7 @@ def _decrypted(stored: bytes, key: bytes) -> _StoredResponse:
 
 
 async def purge_each_hour(database: Database, writer: Writer) -> None:
-    """Responses that were kept for a day contain tokens: they go even if no request comes."""
+    """Responses that were kept for a day contain tokens, and expired proposals secrets: they go without a request."""
     while True:
         await asyncio.sleep(_PURGE_SECONDS)
         with suppress(StoreError, ServerFailure):  # the next round tries again
@@ -100,6 +101,7 @@ async def purge_each_hour(database: Database, writer: Writer) -> None:
 def _purge_many(transaction: Transaction) -> None:
     transaction.allow_long_statements()
     purge(transaction, time.time())
+    forget_expired(transaction, int(time.time()))
 
 
 def purge(transaction: Transaction, now: float) -> None:
@@ -108,7 +110,11 @@ def purge(transaction: Transaction, now: float) -> None:
 
 def can_purge(read: ReadRows, now: float) -> bool:
     oldest = {"oldest": int(now) - KEPT_SECONDS}
-    return bool(read("SELECT 1 FROM idempotency_keys WHERE created_at <= :oldest LIMIT 1", oldest))
+    proposals = "SELECT 1 FROM proposals WHERE sealed_request IS NOT NULL AND expires_at <= :now LIMIT 1"
+    return bool(
+        read("SELECT 1 FROM idempotency_keys WHERE created_at <= :oldest LIMIT 1", oldest)
+        or read(proposals, {"now": int(now)})
+    )
 
 
 def _find(context: ChangeContext, scope: str, key: bytes) -> _StoredResponse | None:

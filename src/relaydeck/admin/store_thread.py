@@ -87,6 +87,11 @@ def _in_snapshot(work: Callable[[Store], Result], scope: Scope | None, store: St
         return work(store)
 
 
+def urls_over_http(settings: Settings) -> UrlRules:
+    nodes = NodeRule(settings.rpc_allowed_over_http)
+    return UrlRules(nodes, marks_nodes=True, webhooks=WebhookRule(settings.webhook_allow))
+
+
 class ServedServices:
     """`estimator` makes estimates and has their nodes, `keys` reaches those of signers."""
 
@@ -96,9 +101,7 @@ class ServedServices:
         self.settings = settings
         self.estimator = estimator
         self.keys = keys
-        self.urls = UrlRules(
-            NodeRule(settings.rpc_allowed_over_http), marks_nodes=True, webhooks=WebhookRule(settings.webhook_allow)
-        )
+        self.urls = urls_over_http(settings)
         self._reads = StoreThread(settings)
         self.applies = StoreThread(settings, "admin-applies")  # a large one takes a minute, and reads go on
         self.read = self._reads.run

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from relaydeck.admin.documents import Json
 from relaydeck.admin.handling import Content, Query, Request, Services
 from relaydeck.api.list_filters import FILTERS, ORDERINGS, Ordering, Parameter, conditions
-from relaydeck.api.records import AuditEntry, Signer, Token
+from relaydeck.api.records import AuditEntry, PlannedStep, Proposal, Protection, Signer, Token
 from relaydeck.credentials.grants import Restrictions, read_grant
 from relaydeck.errors import BadRequest, Damaged, NotificationNotFound, RecordNotFound, RelayerNotFound, RequestError
 from relaydeck.fields import response_view
@@ -31,6 +31,7 @@ from relaydeck.signers.signer_types import response_type
 from relaydeck.store import audit
 from relaydeck.store.database import ReadRows, Row
 from relaydeck.store.open_store import Store
+from relaydeck.store.protection import read_scope
 from relaydeck.store.record_table import RecordTable
 from relaydeck.store.sealing import TOKEN_COLUMNS as PROVEN_COLUMNS
 from relaydeck.store.vault import Vault
@@ -43,6 +44,10 @@ _SIGNER_COLUMNS = (
 _TOKEN_COLUMNS = (
     f"{', '.join(PROVEN_COLUMNS)}, proof, purpose, made_by, last_used_at, last_used_from,"
     " CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= :now THEN 'expired' ELSE 'live' END AS state"
+)
+_PROPOSAL_COLUMNS = (
+    "id, operation, plan, protections, revision, author, reason, created_at, expires_at, decided_by, decided_at,"
+    " decision, CASE WHEN state = 'open' AND expires_at <= :now THEN 'expired' ELSE state END AS state"
 )
 _proven = attrgetter(*PROVEN_COLUMNS)
 
@@ -145,6 +150,37 @@ def _audit_view(row: Row, _vault: Vault) -> Content:
     return Content(json_values(entry))
 
 
+def _protection_view(row: Row, _vault: Vault) -> Content:
+    shown = Protection(
+        name=row.name,
+        kinds=msgspec.json.decode(row.kinds),
+        scope=read_scope(row.scope),
+        note=row.note,
+        made_by=row.made_by,
+        created_at=utc(row.created_at),
+    )
+    return Content(json_values(shown))
+
+
+def _proposal_view(row: Row, _vault: Vault) -> Content:
+    shown = Proposal(
+        id=row.id,
+        state=row.state,
+        operation=row.operation,
+        author=row.author,
+        reason=row.reason,
+        protections=msgspec.json.decode(row.protections),
+        revision=row.revision,
+        steps=msgspec.json.decode(row.plan, type=tuple[PlannedStep, ...]),
+        created_at=utc(row.created_at),
+        expires_at=utc(row.expires_at),
+        decided_by=row.decided_by,
+        decided_at=utc(row.decided_at),
+        decision=row.decision,
+    )
+    return Content(json_values(shown))
+
+
 class Collection(NamedTuple):
     table: str
     identity: str
@@ -183,6 +219,14 @@ COLLECTIONS = {
             RelayerNotFound,
         ),
         Collection("tokens", "name", _TOKEN_COLUMNS, _token_view, lambda _: RecordNotFound("token")),
+        Collection(
+            "protections",
+            "name",
+            "name, kinds, scope, note, made_by, created_at",
+            _protection_view,
+            lambda _: RecordNotFound("protection"),
+        ),
+        Collection("proposals", "id", _PROPOSAL_COLUMNS, _proposal_view, lambda _: RecordNotFound("proposal")),
         Collection("audit", "seq", audit.COLUMNS, _audit_view, lambda _: RecordNotFound("audit entry")),
     )
 }
@@ -191,7 +235,8 @@ COLLECTIONS = {
 def find(read: ReadRows, vault: Vault, collection: Collection, name: str) -> Content:
     """Raises the collection's error when there is no such record."""
     rows = read(
-        f"SELECT {collection.columns} FROM {collection.table} WHERE {collection.identity} = :name", {"name": name}
+        f"SELECT {collection.columns} FROM {collection.table} WHERE {collection.identity} = :name",
+        {"name": name, "now": int(time.time())},
     )
     if not rows:
         raise collection.not_found(name)

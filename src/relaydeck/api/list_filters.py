@@ -209,6 +209,19 @@ FILTERS: dict[str, tuple[Parameter, ...]] = {
         Parameter("notification_id", "Only those to this notification.", "d.notification_id = :notification_id"),
         Parameter("relayer_id", "Only those about this relayer.", "d.relayer_id = :relayer_id"),
     ),
+    "protections": (_contains("name"),),
+    "proposals": (
+        Parameter(
+            "state",
+            "Only those in this state.",
+            choices={
+                "open": "state = 'open' AND expires_at > :now",
+                **{each: f"state = '{each}'" for each in ("applied", "forced", "rejected")},
+                "expired": "state = 'open' AND expires_at <= :now",
+            },
+        ),
+        _equals("author", "Only those of this author."),
+    ),
     "audit": (
         _equals("actor", "Only changes by this actor."),
         _equals("action", "Only this action."),

@@ -47,6 +47,11 @@ class Operation:
         return self.method != "GET" and self.changes
 
     @property
+    def may_need_two(self) -> bool:
+        """Whether it becomes a proposal if it concerns what is protected."""
+        return self.permission == "change" or self.name == "delete_protection"
+
+    @property
     def is_repeatable(self) -> bool:
         return self.method == "POST" and self.changes
 

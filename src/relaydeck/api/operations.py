@@ -23,6 +23,12 @@ from relaydeck.signers.check import SignerCheckReport
 
 _PAGE = Parameter("page", "As on `/api/v1`.", is_integer=True)
 _PER_PAGE = Parameter("per_page", "As on `/api/v1`.", is_integer=True)
+_REASON = Parameter(
+    "reason",
+    "Why, for those who approve the change if it needs two.",
+    example="raise the price cap",
+    schema={"maxLength": 500},
+)
 IDEMPOTENCY_KEY = "[!-~]{1,255}"  # what the header Idempotency-Key may be
 
 
@@ -38,7 +44,17 @@ def _resource(
     one, word = f"{plural}/{{id}}", plural[:-1]
     return (
         _listing(plural, f"list_{plural}", f"List {plural}", shown),
-        Operation(f"create_{word}", "POST", plural, f"Create a {word}", shown, request, 201, permission="change"),
+        Operation(
+            f"create_{word}",
+            "POST",
+            plural,
+            f"Create a {word}",
+            shown,
+            request,
+            201,
+            permission="change",
+            query=(_REASON,),
+        ),
         Operation(f"get_{word}", "GET", one, f"Read a {word}", shown),
         Operation(
             f"update_{word}",
@@ -49,8 +65,17 @@ def _resource(
             change or request,
             conditional=True,
             permission="change",
+            query=(_REASON,),
         ),
-        Operation(f"delete_{word}", "DELETE", one, f"Delete a {word}", conditional=True, permission="change"),
+        Operation(
+            f"delete_{word}",
+            "DELETE",
+            one,
+            f"Delete a {word}",
+            conditional=True,
+            permission="change",
+            query=(_REASON,),
+        ),
     )
 
 
@@ -145,6 +170,7 @@ APPLY = Operation(
     records.ApplyRequest,
     conditional=True,
     permission="change",
+    query=(_REASON,),
 )
 EXPORT = _reading(
     "export",
@@ -245,6 +271,56 @@ REOPEN_PROBLEM = _action(
     "Take back an acknowledgement",
     records.FleetProblem,
     command="problem reopen",
+)
+LIST_PROTECTIONS = _listing("protections", "list_protections", "List what is protected", records.Protection)
+CREATE_PROTECTION = Operation(
+    "create_protection",
+    "POST",
+    "protections",
+    "Protect records",
+    records.Protection,
+    records.ProtectionRequest,
+    201,
+    permission="own",
+)
+DELETE_PROTECTION = Operation(
+    "delete_protection",
+    "DELETE",
+    "protections/{id}",
+    "End a protection",
+    permission="own",
+    query=(_REASON,),
+    details="This needs two, too.",
+)
+LIST_PROPOSALS = _listing("proposals", "list_proposals", "List changes that need two", records.Proposal)
+GET_PROPOSAL = _reading("get_proposal", "proposals/{id}", "Read a change that needs two", records.Proposal)
+APPROVE_PROPOSAL = Operation(
+    "approve_proposal",
+    "POST",
+    "proposals/{id}/approve",
+    "Approve a change and make it",
+    records.Proposal,
+    permission="approve",
+    details="Neither its author can, nor a token that the author made.",
+)
+REJECT_PROPOSAL = Operation(
+    "reject_proposal",
+    "POST",
+    "proposals/{id}/reject",
+    "Reject a change",
+    records.Proposal,
+    records.ProposalDecision,
+    permission="approve",
+)
+FORCE_PROPOSAL = Operation(
+    "force_proposal",
+    "POST",
+    "proposals/{id}/force",
+    "Make a change without an approval",
+    records.Proposal,
+    records.ProposalDecision,
+    permission="own",
+    details="The audit log and an event say so.",
 )
 RUN_DOCTOR = _reading("run_doctor", "doctor", "Check the service and what it depends on", Finding, is_list=True)
 

@@ -16,7 +16,7 @@ from relaydeck.http.envelope import Success
 from relaydeck.identifiers import Identifier
 from relaydeck.quantities import Moment, Whole
 from relaydeck.roles import Role, describe_roles
-from relaydeck.scope import MOST_LABELS, Label, OwnLabels
+from relaydeck.scope import MOST_LABELS, Label, OwnLabels, Scope
 from relaydeck.secret import Secret
 from relaydeck.signers.check import SignerCheckReport
 from relaydeck.signers.signer_types import SHAPES, SecretStoreConfig, response_type
@@ -339,6 +339,64 @@ class ApplyReport(msgspec.Struct, frozen=True):
     ]
     steps: Annotated[tuple[PlannedStep, ...], field("The steps, in their order.")]
     notes: Annotated[tuple[str, ...], field("Notes about the document.", example=[])]
+
+
+RecordKind = Literal["network", "signer", "notification", "relayer"]
+
+
+class ProtectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which records are protected: every change of one becomes a proposal."""
+
+    name: Annotated[Identifier, field("Name.", example="mainnet")]
+    kinds: Annotated[
+        tuple[RecordKind, ...], field("Kinds of record. Empty: every kind.", example=["relayer", "network"])
+    ] = ()
+    scope: Annotated[
+        Scope | None,
+        field(
+            "The records that a credential with this scope would see; null: every record.",
+            example={"networks": ["mainnet"]},
+        ),
+    ] = None
+    note: Annotated[
+        Annotated[str, Meta(max_length=500)], field("What it is for: text for people.", example="holds customer funds")
+    ] = ""
+
+
+class Protection(ProtectionRequest, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    made_by: Annotated[str, field("Who made it.", example="token:root")]
+    created_at: CreatedAt
+
+
+class ProposalDecision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reason: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=500)],
+        field("Why.", example="the chain has halted, and nobody else is awake"),
+    ]
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of protected records that waits for the approval of another, or did."""
+
+    id: Annotated[str, field("Identifier.", example="01890a5d-ac96-774b-bcce-b302099a8057")]
+    state: Annotated[
+        Literal["open", "applied", "forced", "rejected", "expired"],
+        field("`forced`: an owner applied it without an approval.", example="open"),
+    ]
+    operation: Annotated[str, field("What was asked for.", example="update_relayer")]
+    author: Annotated[str, field("Who asked for it, as the audit log names them.", example="token:ci")]
+    reason: Annotated[str, field("Why; empty: not given.", example="raise the price cap")]
+    protections: Annotated[tuple[str, ...], field("The protections that cover its records.", example=["mainnet"])]
+    revision: Annotated[
+        str,
+        field("What the approval pins: of a plan its revision, of a record its ETag.", example='"0123456789abcdef"'),
+    ]
+    steps: Annotated[tuple[PlannedStep, ...], field("What changes, as the audit log will show it.")]
+    created_at: CreatedAt
+    expires_at: Annotated[Moment, field("Until when it can be approved, in UTC.", example=_MOMENT)]
+    decided_by: Annotated[str | None, field("Who decided; null: nobody has.", example=None)]
+    decided_at: Annotated[Moment | None, field("When, in UTC.", example=None)]
+    decision: Annotated[str, field("Why it was rejected or forced.", example="")]
 
 
 class ExportedFile(msgspec.Struct, frozen=True):

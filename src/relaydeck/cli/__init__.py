@@ -18,4 +18,4 @@ def main() -> None:
         sys.exit(141)
     except (OperatorError, OSError, StoreError) as error:
         print_note("relaydeck: " + "\n".join(filter(None, operator_words(error))))
-        sys.exit(1)
+        sys.exit(error.exit_code if isinstance(error, OperatorError) else 1)

@@ -14,16 +14,24 @@ from msgspec import UNSET, UnsetType
 
 from relaydeck.api.records import ApplyReport
 from relaydeck.cli.options import anywhere, as_json, asks_first, confirm, require_terminal
-from relaydeck.cli.output import Shape, about, print_json, print_notes, print_outcome, print_styled
-from relaydeck.cli.reply import FileToApply, Json
+from relaydeck.cli.output import (
+    Shape,
+    about,
+    print_json,
+    print_note,
+    print_notes,
+    print_outcome,
+    print_steps,
+    step_name,
+)
+from relaydeck.cli.reply import FileToApply, Json, Proposed
 from relaydeck.cli.target import target
 from relaydeck.errors import OperatorError
-from relaydeck.quantities import counted, first_few
+from relaydeck.quantities import counted, first_few, parse_span, span_problem
 
 _MOST_NAMED = 20  # in a question
 _REVISION = re.compile(r"[0-9]{1,18}-([0-9a-f]{16}|[0-9a-f]{96})")
 CHANGES = 2  # the exit code of a plan that contains changes, with --detailed-exitcode
-_STYLES = {"create": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red")}
 _DONE = {"create": "created", "change": "changed", "remove": "removed"}
 
 
@@ -61,6 +69,14 @@ class _Apply(click.Command):
             sys.exit(1)
 
 
+def _read_span(_context: click.Context, _option: click.Parameter, text: str | None) -> int:
+    if text is None:
+        return 0
+    if problem := span_problem(text):
+        raise click.UsageError(f"--wait: {problem}")
+    return parse_span(text)
+
+
 @click.command(
     cls=_Apply,
     epilog="\b\nExamples:\n  relaydeck apply examples/demo.toml --plan\n  relaydeck export | relaydeck apply - --plan",
@@ -74,12 +90,29 @@ class _Apply(click.Command):
 @click.option(
     "--detailed-exitcode", is_flag=True, help="With --plan: exit 0 without changes, 2 with changes, 1 on errors."
 )
+@click.option("--reason", default="", help="Why, for those who approve the changes if they need two.")
+@click.option(
+    "--wait",
+    callback=_read_span,
+    metavar="SPAN",
+    help="Wait this long for an approval, if one is needed: 45m, 4h. Exits with 3 if none has come, with 4 if the"
+    " changes were rejected or have expired.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors; notes are left out too.")
 @asks_first("With --prune: do not ask before deleting. Required for --prune where there is no terminal.")
 @as_json(ApplyReport)
 @anywhere
 def apply(
-    file: str, plan: bool, prune: bool, revision: str, detailed_exitcode: bool, quiet: bool, yes: bool, as_json: bool
+    file: str,
+    plan: bool,
+    prune: bool,
+    revision: str,
+    detailed_exitcode: bool,
+    reason: str,
+    wait: int,
+    quiet: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Create and change networks, signers, notifications and relayers as FILE describes them.
 
@@ -97,7 +130,18 @@ def apply(
     content = _read(file)
     if prune and not yes and not plan:
         revision = _confirmed_revision(content, revision)
-    report = target().plan(content, prune=prune) if plan else target().apply(content, prune=prune, revision=revision)
+    try:
+        if plan:
+            report = target().plan(content, prune=prune)
+        else:
+            report = target().apply(content, prune=prune, revision=revision, reason=reason)
+    except Proposed as proposed:
+        if not wait:
+            raise
+        from relaydeck.cli.proposal_commands import awaited
+
+        print_note(f"waiting for the approval of proposal {proposed.id}")
+        report = awaited(proposed, wait)
     if not quiet:
         _print_report(report, as_json, plan=plan)
     if report["steps"] and detailed_exitcode:
@@ -107,7 +151,7 @@ def apply(
 def _print_report(report: Json, as_json: bool, *, plan: bool) -> None:
     print_notes(report["notes"])
     if plan and not as_json:
-        _print_steps(report)
+        print_steps(report["steps"])
     pinned = [f"revision: {report['revision']}"] if plan and report["steps"] and report["revision"] else []
     print_outcome(report, as_json, *_summary(report), *pinned)
 
@@ -116,7 +160,7 @@ def _confirmed_revision(file: FileToApply, revision: str) -> str:
     """Ask about the records that --prune deletes. The revision of the plan that was shown: nothing else is deleted."""
     require_terminal(f"delete the records that are not in {file.name}")
     plan = target().plan(file, prune=True)
-    removed = [_named(step) for step in plan["steps"] if step["action"] == "remove"]
+    removed = [step_name(step) for step in plan["steps"] if step["action"] == "remove"]
     if not removed:
         return revision
     confirm(f"delete {first_few(removed, _MOST_NAMED)}", yes=False)
@@ -132,24 +176,6 @@ def _read(file: str) -> FileToApply:
         return FileToApply(file, Path(file).read_bytes(), Path(file).parent)
     except OSError as error:
         raise OperatorError(f"the file {file} cannot be read: {error.strerror}") from None
-
-
-def _print_steps(report: Json) -> None:
-    for step in report["steps"]:
-        mark, colour = _STYLES[step["action"]]
-        print_styled((f"{mark} {_named(step)}", colour))
-        for change in step["fields"]:
-            print_styled((f"    {change['name']}: {_described(change)}", colour))
-
-
-def _named(step: Json) -> str:
-    title = f" ({step['title']})" if step.get("title", step["name"]) != step["name"] else ""
-    return f"{step['kind']} {step['name']}{title}"
-
-
-def _described(change: Json) -> str:
-    """Nothing of a secret is shown."""
-    return " -> ".join(filter(None, (change["before"], change["after"]))) or "(changed)"
 
 
 def _summary(report: Json) -> Iterator[str]:

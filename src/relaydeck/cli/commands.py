@@ -36,6 +36,11 @@ _COMMANDS = {
     "notification": ("relaydeck.cli.event_commands", "List, show, create, change and delete notifications."),
     "problem": ("relaydeck.cli.record_commands", "List what is wrong now, and acknowledge it."),
     "profile": ("relaydeck.cli.login", "List the servers that 'relaydeck login' has stored."),
+    "proposal": ("relaydeck.cli.proposal_commands", "List, show, approve and reject changes that need two."),
+    "protection": (
+        "relaydeck.cli.proposal_commands",
+        "List, create and delete what is protected: its changes need two.",
+    ),
     "relayer": ("relaydeck.cli.relayer_commands", "List, show, create, change and delete relayers."),
     "restore": ("relaydeck.cli.backup_commands", "Restore a backup into a new database."),
     "serve": ("relaydeck.cli.serve", "Serve the HTTP interface until SIGTERM or Ctrl-C."),

@@ -20,10 +20,10 @@ from relaydeck.log import Log
 from relaydeck.settings.model import Settings, read_settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.changes import ChangeContext
-from relaydeck.store.database import ShowProgress, without_progress
+from relaydeck.store.database import ShowProgress, Transaction, without_progress
 from relaydeck.store.migrate import schema_version
 from relaydeck.store.open_store import Store, open_reader_at, open_store, open_store_at
-from relaydeck.store.vault import read_master_key
+from relaydeck.store.vault import Vault, read_master_key
 
 
 def has_data(settings: Settings) -> bool:
@@ -97,7 +97,11 @@ def store_for_apply(*, may_create: bool) -> Iterator[Store]:
 def change_in(store: Store) -> Iterator[ChangeContext]:
     """One transaction: committed at the end, rolled back by any error."""
     with store.database.transaction() as transaction:
-        yield ChangeContext(transaction, AuditLog(store.vault), actor(), int(time.time()), "cli")
+        yield change_context(store, transaction)
+
+
+def change_context(store: Store, transaction: Transaction, _vault: Vault | None = None) -> ChangeContext:
+    return ChangeContext(transaction, AuditLog(store.vault), actor(), int(time.time()), "cli")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import click
@@ -15,11 +15,13 @@ import msgspec
 from relaydeck.admin import api  # noqa: F401  # registers the handlers
 from relaydeck.admin.apply import apply_report
 from relaydeck.admin.handling import HANDLERS, Content, OwnTransaction, Request
+from relaydeck.admin.proposals import make_or_propose
 from relaydeck.admin.views import json_values
 from relaydeck.api.operation import Operation
-from relaydeck.api.operations import CREATE_TOKEN
+from relaydeck.api.operations import APPLY, CREATE_TOKEN
 from relaydeck.cli.home import (
     actor,
+    change_context,
     change_in,
     existing_store,
     has_data,
@@ -29,7 +31,7 @@ from relaydeck.cli.home import (
     store_for_apply,
 )
 from relaydeck.cli.output import print_note, progress_bar
-from relaydeck.cli.reply import FileToApply, Json, OutdatedPlan, Refused, Reply
+from relaydeck.cli.reply import FileToApply, Json, OutdatedPlan, Proposed, Refused, Reply
 from relaydeck.doctor import Finding
 from relaydeck.doctor.all_checks import examine, findings
 from relaydeck.doctor.machine import Machine
@@ -48,6 +50,7 @@ from relaydeck.provisioning.references import Resolver
 from relaydeck.settings.model import Settings, read_settings
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.signers.known_addresses import KnownAddresses, find_addresses
+from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import without_progress
 from relaydeck.store.open_store import Store, open_store
 
@@ -122,6 +125,18 @@ class HomeServices:
     async def examine(self) -> list[Finding]:
         return examine(self.settings, without_progress)
 
+    @property
+    def applies(self) -> "HomeServices":
+        return self
+
+    run = read  # of `applies`
+
+    async def write(self, work: Callable[[Store], Result]) -> Result:
+        return work(self._store)
+
+    def require_answerable(self) -> None:
+        """Nothing fails a write of a command from outside."""
+
     async def close(self) -> None:
         await self.keys.close()
         if "estimator" in self.__dict__:
@@ -179,7 +194,7 @@ class HomeTarget:
             plan.revision = ""  # computed with the key of the temporary store
         return json_values(apply_report(plan, applied=False))
 
-    def apply(self, file: FileToApply, *, prune: bool, revision: str) -> Json:
+    def apply(self, file: FileToApply, *, prune: bool, revision: str, reason: str) -> Json:
         settings, planner, addresses = read_settings(), _file_planner(file, prune, UNCHANGED), None
         if not has_data(settings):
             if revision and not revision.startswith(_PLANNED_FROM_NOTHING):
@@ -191,6 +206,8 @@ class HomeTarget:
             if not plan.steps:
                 return json_values(apply_report(plan, applied=True))
         with store_for_apply(may_create=True) as store, _naming_changes():
+            if store.database.read("SELECT 1 FROM protections LIMIT 1"):
+                return _apply_or_propose(store, file, prune, revision, reason)
             known = addresses or asyncio.run(_find_addresses(store, planner))
             plan = Apply(store, planner, known, revision, _with_progress).run_for(actor(), int(time.time()))
         return json_values(apply_report(plan, applied=True))
@@ -205,6 +222,20 @@ class HomeTarget:
         except OperatorError as error:
             return iter([Finding("FAIL", "settings", f"{error.problem}; {error.remedy}".rstrip("; "))])
         return findings(settings, Machine(), partial(progress_bar, at_least=_MANY_CHECKS))
+
+
+def _apply_or_propose(store: Store, file: FileToApply, prune: bool, revision: str, reason: str) -> Json:
+    """As a server does it."""
+    from relaydeck.cli.server_target import apply_request, apply_words
+
+    headers = _JSON | ({b"if-match": revision.encode()} if revision else {})
+    body = msgspec.json.encode(apply_request(file, UNCHANGED, {"prune": prune}))
+    call = Call("", headers, body, urlencode({"reason": reason}).encode() if reason else b"", None)
+    (reply,) = asyncio.run(_run_all(APPLY, [call], store))
+    if isinstance(reply, Refused):
+        raise apply_words(reply, file.name, UNCHANGED)
+    found: Json = reply.data
+    return found
 
 
 async def _run_all(operation: Operation, calls: list[Call], store: Store) -> list[Reply | Refused]:
@@ -227,9 +258,19 @@ async def _run(operation: Operation, call: Call, services: HomeServices, store: 
     outcome = await HANDLERS[operation.name](services, Request(call, operation))
     if isinstance(outcome, Content):
         return outcome
-    assert not isinstance(outcome, OwnTransaction), "an apply on the home is made by `HomeTarget.apply`"
-    with change_in(store) as context:
-        return outcome(context)
+    change = outcome.change if isinstance(outcome, OwnTransaction) else outcome
+
+    def work(context: ChangeContext) -> Any:
+        return make_or_propose(context, operation, call, change)
+
+    if isinstance(outcome, OwnTransaction):
+        made = cast(Content, await outcome.transact(partial(change_context, store), work))
+    else:
+        with change_in(store) as context:
+            made = work(context)
+    if made.proposed:
+        raise Proposed(made.data)
+    return made
 
 
 def _reply(content: Content) -> Reply:

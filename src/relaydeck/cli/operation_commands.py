@@ -19,7 +19,7 @@ from relaydeck.cli.target import Options, Server, chosen_server, list_records, t
 from relaydeck.errors import OperatorError, StoreError
 
 _MANY = 1_000_000_000
-_NAMED = ("networks", "tokens")  # the others have ids
+_NAMED = ("networks", "tokens", "protections")  # the others have ids
 _TAB_SECONDS, _MOST_COMPLETED, _FIRST_PAGE = 2.0, 100, {"per_page": "1000"}
 _ORDER = click.option(
     "--order", type=click.Choice(["newest", "oldest"]), default="newest", show_default=True, help="Which comes first."

@@ -114,6 +114,25 @@ def print_styled(*parts: tuple[str, str]) -> None:
     _console(soft_wrap=True).print(line)
 
 
+_STEP_STYLES = {"create": ("+", "green"), "change": ("~", "yellow"), "remove": ("-", "red")}
+
+
+def print_steps(steps: Iterable[dict[str, Any]]) -> None:
+    """Those of a plan."""
+    for step in steps:
+        mark, colour = _STEP_STYLES[step["action"]]
+        print_styled((f"{mark} {step_name(step)}", colour))
+        for change in step["fields"]:
+            # Nothing of a secret is shown.
+            values = " -> ".join(filter(None, (change["before"], change["after"]))) or "(changed)"
+            print_styled((f"    {change['name']}: {values}", colour))
+
+
+def step_name(step: dict[str, Any]) -> str:
+    title = f" ({step['title']})" if step.get("title", step["name"]) != step["name"] else ""
+    return f"{step['kind']} {step['name']}{title}"
+
+
 @contextmanager
 def progress_bar(label: str, total: int, *, at_least: int = 0, elsewhere: bool = False) -> Iterator[Advance]:
     """A progress bar on a terminal, for work of at least so many steps; otherwise nothing.

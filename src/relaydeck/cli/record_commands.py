@@ -50,6 +50,7 @@ _FIELDS = (
 _LABEL = click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Set a label; KEY= removes it. May be repeated."
 )
+_REASON = click.option("--reason", default="", help="Why, for those who approve the change if it needs two.")
 _MANY = 1_000_000_000
 Rows = Iterator[tuple[str, str]]
 # A file must give the id of a signer; a command need not.
@@ -82,11 +83,12 @@ def _create_command(word: str) -> click.Command:
     @click.argument("fields", nargs=-1)
     @click.option("--from", "source", default="", help="Start from the JSON object in this file; - for standard input.")
     @_LABEL
+    @_REASON
     @as_json(operation.response)
     @anywhere
-    def create(fields: tuple[str, ...], source: str, labels: tuple[str, ...], as_json: bool) -> None:
+    def create(fields: tuple[str, ...], source: str, labels: tuple[str, ...], reason: str, as_json: bool) -> None:
         given = _labelled(document(source, fields), labels)
-        reply = target().call(operation, document=_resolved(resource, given))
+        reply = target().call(operation, document=_resolved(resource, given), query=_query(reason))
         print_notes(reply.notes)
         print_change(reply.data, as_json, f"created {word} {reply.data[IDENTITY[resource]]}")
 
@@ -105,15 +107,19 @@ def _update_command(word: str, identified: str) -> click.Command:
         "--from", "source", default="", help="Start from the JSON merge patch in this file; - for standard input."
     )
     @_LABEL
+    @_REASON
     @as_json(operation.response)
     @anywhere
-    def update(identifier: str, fields: tuple[str, ...], source: str, labels: tuple[str, ...], as_json: bool) -> None:
+    def update(
+        identifier: str, fields: tuple[str, ...], source: str, labels: tuple[str, ...], reason: str, as_json: bool
+    ) -> None:
         changes = _labelled(document(source, fields), labels)
         if not changes:
             raise OperatorError(
                 "there is nothing to change", "Give FIELD=TEXT or FIELD:=JSON arguments, or --from FILE."
             )
-        reply = target().call(operation, identifier, document=_resolved(cast(Resource, f"{word}s"), changes))
+        resolved = _resolved(cast(Resource, f"{word}s"), changes)
+        reply = target().call(operation, identifier, document=resolved, query=_query(reason))
         print_notes(reply.notes)
         done = f"updated {word} {identifier}" if reply.changed else f"{word} {identifier} already has these values"
         print_change(reply.data, as_json, done)
@@ -127,14 +133,19 @@ def _delete_command(word: str, identified: str) -> click.Command:
     @click.command("delete", help=f"Delete the {identified}. Refused while another record refers to it.")
     @identity(operation)
     @asks_first("Do not ask. Required where there is no terminal.")
+    @_REASON
     @as_json(Deleted)
     @anywhere
-    def delete(identifier: str, yes: bool, as_json: bool) -> None:
+    def delete(identifier: str, yes: bool, reason: str, as_json: bool) -> None:
         confirm(f"delete {word} {identifier}", yes=yes)
-        target().call(operation, identifier)
+        target().call(operation, identifier, query=_query(reason))
         print_change(Deleted(word, identifier), as_json, f"deleted {word} {identifier}")
 
     return delete
+
+
+def _query(reason: str) -> dict[str, str]:
+    return {"reason": reason} if reason else {}
 
 
 def _labelled(document: Json, labels: tuple[str, ...]) -> Json:

@@ -26,6 +26,19 @@ class Refused(OperatorError):
         self.members = members
 
 
+class Proposed(OperatorError):
+    """A change of protected records became a proposal."""
+
+    exit_code = 3
+
+    def __init__(self, proposal: Mapping[str, Any]) -> None:
+        self.id = str(proposal.get("id"))
+        super().__init__(
+            f"the change needs two: it is the proposal {self.id} now, and another has to approve it",
+            f"Nothing was changed yet. See 'relaydeck proposal show {self.id}'.",
+        )
+
+
 class FileToApply(NamedTuple):
     name: str  # in messages
     content: bytes

@@ -10,7 +10,7 @@ import msgspec
 from relaydeck.api.operation import Operation
 from relaydeck.api.operations import APPLY, EXPORT, LIST_TOKENS, RUN_DOCTOR
 from relaydeck.cli.output import progress_bar
-from relaydeck.cli.reply import FileToApply, Json, OutdatedPlan, Refused, Reply
+from relaydeck.cli.reply import FileToApply, Json, OutdatedPlan, Proposed, Refused, Reply
 from relaydeck.client import Client, errors, records
 from relaydeck.client.exchange import read_address
 from relaydeck.doctor import Finding, Result
@@ -89,6 +89,8 @@ class ServerTarget:
     def _words(self, error: errors.ClientError, remedy: str) -> OperatorError:
         if error.uncertain and remedy:
             remedy = _UNCERTAIN
+        if isinstance(error, errors.ChangeProposed):
+            return Proposed(error.problem)
         if isinstance(error, errors.ApiError):
             return Refused(*_refusal(error, self.url, remedy), error.status, error.problem)
         if isinstance(error, errors.ConnectFailed):
@@ -100,26 +102,23 @@ class ServerTarget:
     def plan(self, file: FileToApply, *, prune: bool) -> Json:
         return self._send(file, "", {"prune": prune, "plan_only": True})
 
-    def apply(self, file: FileToApply, *, prune: bool, revision: str) -> Json:
-        return self._send(file, UNCHANGED, {"prune": prune, "plan_only": False}, revision)
+    def apply(self, file: FileToApply, *, prune: bool, revision: str, reason: str) -> Json:
+        return self._send(file, UNCHANGED, {"prune": prune, "plan_only": False}, revision, reason)
 
     def export(self) -> Iterator[str]:
         yield self._patient().call(EXPORT).data["toml"]
 
-    def _send(self, file: FileToApply, remedy: str, options: Json, revision: str = "") -> Json:
-        """References are resolved here: the server sees their values, never their files."""
-        document = parse_toml(file.content)
-        if isinstance(document, Mistake):
-            raise MistakenFile(file.name, [document], remedy)
-        references = [_resolved(each, Resolver(os.environ, file.folder)) for each in set(_references(document))]
-        body = {"document": document, "references": references, **options}
-        pinned = f'"{revision}"' if revision else None
-        count = sum(len(each) for each in document.values() if isinstance(each, dict | list))
+    def _send(self, file: FileToApply, remedy: str, options: Json, revision: str = "", reason: str = "") -> Json:
+        body = apply_request(file, remedy, options)
+        pinned, query = f'"{revision}"' if revision else None, {"reason": reason} if reason else None
+        count = sum(len(each) for each in body["document"].values() if isinstance(each, dict | list))
         try:
             with progress_bar("the server applies the file", count, at_least=_MANY_RECORDS, elsewhere=True):
-                found: Json = self._patient().call(APPLY, document=body, if_match=pinned, remedy=remedy).data
+                found: Json = (
+                    self._patient().call(APPLY, document=body, query=query, if_match=pinned, remedy=remedy).data
+                )
         except Refused as refusal:
-            raise _apply_words(refusal, file.name, remedy) from None
+            raise apply_words(refusal, file.name, remedy) from None
         return found
 
     def findings(self) -> Iterator[Finding]:
@@ -197,7 +196,16 @@ def _refusal(error: errors.ApiError, url: str, remedy: str) -> tuple[str, str]:
     return error.reason or error.message, remedy
 
 
-def _apply_words(refusal: Refused, file_name: str, remedy: str) -> Exception:
+def apply_request(file: FileToApply, remedy: str, options: Json) -> Json:
+    """The body of an apply. References are resolved here: a server sees their values, never their files."""
+    document = parse_toml(file.content)
+    if isinstance(document, Mistake):
+        raise MistakenFile(file.name, [document], remedy)
+    references = [_resolved(each, Resolver(os.environ, file.folder)) for each in set(_references(document))]
+    return {"document": document, "references": references, **options}
+
+
+def apply_words(refusal: Refused, file_name: str, remedy: str) -> Exception:
     """What the command on the home would say."""
     members = refusal.members
     try:

@@ -25,28 +25,38 @@ class AdminOperations:
 
     networks = walk(list_networks)
 
-    @sends("POST", "networks")
+    @sends("POST", "networks", "reason")
     def create_network(
         self, name: str, chain_id: int | None = None, native_symbol: str | None = None, *,
-        network_type: Literal["evm"] = "evm", idempotency_key: str | None = None, **more: Unpack[records.NetworkOptions]
+        network_type: Literal["evm"] = "evm", reason: str | None = None, idempotency_key: str | None = None,
+        **more: Unpack[records.NetworkOptions]
     ) -> records.Network:
-        """Create a network."""
+        """Create a network.
+
+        `reason`: Why, for those who approve the change if it needs two.
+        """
 
     @sends("GET", "networks/{name}")
     def get_network(self, name: str) -> records.Network:
         """Read a network. Raises `NotFound`."""
 
-    @sends("PATCH", "networks/{name}")
+    @sends("PATCH", "networks/{name}", "reason")
     def update_network(
-        self, name: str, *, if_match: str | None = None, **change: Unpack[records.NetworkChange]
+        self, name: str, *, reason: str | None = None, if_match: str | None = None,
+        **change: Unpack[records.NetworkChange]
     ) -> records.Network:
         """Change a network. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotFound`.
+
+        `reason`: Why, for those who approve the change if it needs two.
         """
 
-    @sends("DELETE", "networks/{name}")
-    def delete_network(self, name: str, *, if_match: str | None = None) -> None:
-        """Delete a network. Raises `NotFound`."""
+    @sends("DELETE", "networks/{name}", "reason")
+    def delete_network(self, name: str, *, reason: str | None = None, if_match: str | None = None) -> None:
+        """Delete a network. Raises `NotFound`.
+
+        `reason`: Why, for those who approve the change if it needs two.
+        """
 
     @sends("GET", "signers")
     def list_signers(
@@ -64,28 +74,37 @@ class AdminOperations:
 
     signers = walk(list_signers)
 
-    @sends("POST", "signers")
+    @sends("POST", "signers", "reason")
     def create_signer(
         self, type: records.SignerType, config: records.SignerConfig | Mapping[str, Any], *, id: str | None = None,
-        labels: Mapping[str, Any] | None = None, idempotency_key: str | None = None
+        labels: Mapping[str, Any] | None = None, reason: str | None = None, idempotency_key: str | None = None
     ) -> records.Signer:
-        """Create a signer."""
+        """Create a signer.
+
+        `reason`: Why, for those who approve the change if it needs two.
+        """
 
     @sends("GET", "signers/{signer_id}")
     def get_signer(self, signer_id: str) -> records.Signer:
         """Read a signer. Raises `NotFound`."""
 
-    @sends("PATCH", "signers/{signer_id}")
+    @sends("PATCH", "signers/{signer_id}", "reason")
     def update_signer(
-        self, signer_id: str, *, labels: Mapping[str, Any] | None = None, if_match: str | None = None
+        self, signer_id: str, *, labels: Mapping[str, Any] | None = None, reason: str | None = None,
+        if_match: str | None = None
     ) -> records.Signer:
         """Change a signer. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotFound`.
+
+        `reason`: Why, for those who approve the change if it needs two.
         """
 
-    @sends("DELETE", "signers/{signer_id}")
-    def delete_signer(self, signer_id: str, *, if_match: str | None = None) -> None:
-        """Delete a signer. Raises `NotFound`."""
+    @sends("DELETE", "signers/{signer_id}", "reason")
+    def delete_signer(self, signer_id: str, *, reason: str | None = None, if_match: str | None = None) -> None:
+        """Delete a signer. Raises `NotFound`.
+
+        `reason`: Why, for those who approve the change if it needs two.
+        """
 
     @sends("POST", "signers/{signer_id}/check")
     def check_signer(self, signer_id: str, *, idempotency_key: str | None = None) -> records.SignerCheck:
@@ -108,28 +127,39 @@ class AdminOperations:
 
     notifications = walk(list_notifications)
 
-    @sends("POST", "notifications")
+    @sends("POST", "notifications", "reason")
     def create_notification(
-        self, id: str, url: str, *, type: Literal["webhook"] = "webhook", idempotency_key: str | None = None,
-        **more: Unpack[records.NotificationOptions]
+        self, id: str, url: str, *, type: Literal["webhook"] = "webhook", reason: str | None = None,
+        idempotency_key: str | None = None, **more: Unpack[records.NotificationOptions]
     ) -> records.Notification:
-        """Create a notification."""
+        """Create a notification.
+
+        `reason`: Why, for those who approve the change if it needs two.
+        """
 
     @sends("GET", "notifications/{notification_id}")
     def get_notification(self, notification_id: str) -> records.Notification:
         """Read a notification. Raises `NotificationNotFound`."""
 
-    @sends("PATCH", "notifications/{notification_id}")
+    @sends("PATCH", "notifications/{notification_id}", "reason")
     def update_notification(
-        self, notification_id: str, *, if_match: str | None = None, **change: Unpack[records.NotificationChange]
+        self, notification_id: str, *, reason: str | None = None, if_match: str | None = None,
+        **change: Unpack[records.NotificationChange]
     ) -> records.Notification:
         """Change a notification. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotificationNotFound`.
+
+        `reason`: Why, for those who approve the change if it needs two.
         """
 
-    @sends("DELETE", "notifications/{notification_id}")
-    def delete_notification(self, notification_id: str, *, if_match: str | None = None) -> None:
-        """Delete a notification. Raises `NotificationNotFound`."""
+    @sends("DELETE", "notifications/{notification_id}", "reason")
+    def delete_notification(
+        self, notification_id: str, *, reason: str | None = None, if_match: str | None = None
+    ) -> None:
+        """Delete a notification. Raises `NotificationNotFound`.
+
+        `reason`: Why, for those who approve the change if it needs two.
+        """
 
     @sends("POST", "notifications/{notification_id}/test")
     def test_notification(self, notification_id: str, *, idempotency_key: str | None = None) -> records.Event:
@@ -162,28 +192,37 @@ class AdminOperations:
 
     relayers = walk(list_relayers)
 
-    @sends("POST", "relayers")
+    @sends("POST", "relayers", "reason")
     def create_relayer(
         self, name: str, network: str, signer_id: str, *, id: str | None = None, network_type: Literal["evm"] = "evm",
-        idempotency_key: str | None = None, **more: Unpack[records.RelayerOptions]
+        reason: str | None = None, idempotency_key: str | None = None, **more: Unpack[records.RelayerOptions]
     ) -> records.Relayer:
-        """Create a relayer."""
+        """Create a relayer.
+
+        `reason`: Why, for those who approve the change if it needs two.
+        """
 
     @sends("GET", "relayers/{relayer_id}")
     def get_relayer(self, relayer_id: str) -> records.Relayer:
         """Read a relayer. Raises `RelayerNotFound`."""
 
-    @sends("PATCH", "relayers/{relayer_id}")
+    @sends("PATCH", "relayers/{relayer_id}", "reason")
     def update_relayer(
-        self, relayer_id: str, *, if_match: str | None = None, **change: Unpack[records.RelayerChange]
+        self, relayer_id: str, *, reason: str | None = None, if_match: str | None = None,
+        **change: Unpack[records.RelayerChange]
     ) -> records.Relayer:
         """Change a relayer. Only the given fields change; None removes a value (JSON merge patch). Raises
         `RelayerNotFound`.
+
+        `reason`: Why, for those who approve the change if it needs two.
         """
 
-    @sends("DELETE", "relayers/{relayer_id}")
-    def delete_relayer(self, relayer_id: str, *, if_match: str | None = None) -> None:
-        """Delete a relayer. Raises `RelayerNotFound`."""
+    @sends("DELETE", "relayers/{relayer_id}", "reason")
+    def delete_relayer(self, relayer_id: str, *, reason: str | None = None, if_match: str | None = None) -> None:
+        """Delete a relayer. Raises `RelayerNotFound`.
+
+        `reason`: Why, for those who approve the change if it needs two.
+        """
 
     @sends("POST", "relayers/{relayer_id}/pause")
     def pause_relayer(self, relayer_id: str, *, idempotency_key: str | None = None) -> records.Relayer:
@@ -251,13 +290,16 @@ class AdminOperations:
 
     first_runways = list_runways  # the name of earlier versions
 
-    @sends("POST", "apply")
+    @sends("POST", "apply", "reason")
     def apply(
         self, document: Mapping[str, Any], *, references: Sequence[Mapping[str, Any]] | None = None,
-        prune: bool | None = None, plan_only: bool | None = None, if_match: str | None = None,
-        idempotency_key: str | None = None
+        prune: bool | None = None, plan_only: bool | None = None, reason: str | None = None,
+        if_match: str | None = None, idempotency_key: str | None = None
     ) -> records.ApplyReport:
-        """Make the records match a document."""
+        """Make the records match a document.
+
+        `reason`: Why, for those who approve the change if it needs two.
+        """
 
     @sends("GET", "export")
     def export(
@@ -347,7 +389,7 @@ class AdminOperations:
     def replay_delivery(self, delivery_id: str, *, idempotency_key: str | None = None) -> records.Delivery:
         """Send a delivery again. Raises `NotFound`."""
 
-    @sends("POST", "deliveries/replay")
+    @sends("POST", "deliveries/replay", "notification_id", "relayer_id")
     def replay_dead(
         self, *, notification_id: str | None = None, relayer_id: str | None = None, idempotency_key: str | None = None
     ) -> records.Replayed:
@@ -413,6 +455,61 @@ class AdminOperations:
     @sends("POST", "problems/{problem_id}/reopen")
     def reopen_problem(self, problem_id: str, *, idempotency_key: str | None = None) -> records.FleetProblem:
         """Take back an acknowledgement. Raises `NotFound`."""
+
+    @sends("GET", "protections")
+    def list_protections(
+        self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
+        name: str | None = None
+    ) -> Page[records.Protection]:
+        """List what is protected.
+
+        `name`: Only those with this text in their name, in upper or lower case.
+        """
+
+    protections = walk(list_protections)
+
+    @sends("POST", "protections")
+    def create_protection(
+        self, name: str, *, kinds: Sequence[Literal["network", "signer", "notification", "relayer"]] | None = None,
+        scope: Mapping[str, Any] | None = None, note: str | None = None, idempotency_key: str | None = None
+    ) -> records.Protection:
+        """Protect records."""
+
+    @sends("DELETE", "protections/{name}", "reason")
+    def delete_protection(self, name: str, *, reason: str | None = None) -> None:
+        """End a protection. Raises `NotFound`.
+
+        `reason`: Why, for those who approve the change if it needs two.
+        """
+
+    @sends("GET", "proposals")
+    def list_proposals(
+        self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
+        state: Literal["open", "applied", "forced", "rejected", "expired"] | None = None, author: str | None = None
+    ) -> Page[records.Proposal]:
+        """List changes that need two.
+
+        `state`: Only those in this state.
+        `author`: Only those of this author.
+        """
+
+    proposals = walk(list_proposals)
+
+    @sends("GET", "proposals/{proposal_id}")
+    def get_proposal(self, proposal_id: str) -> records.Proposal:
+        """Read a change that needs two. Raises `NotFound`."""
+
+    @sends("POST", "proposals/{proposal_id}/approve")
+    def approve_proposal(self, proposal_id: str, *, idempotency_key: str | None = None) -> records.Proposal:
+        """Approve a change and make it. Raises `NotFound`."""
+
+    @sends("POST", "proposals/{proposal_id}/reject")
+    def reject_proposal(self, proposal_id: str, reason: str, *, idempotency_key: str | None = None) -> records.Proposal:
+        """Reject a change. Raises `NotFound`."""
+
+    @sends("POST", "proposals/{proposal_id}/force")
+    def force_proposal(self, proposal_id: str, reason: str, *, idempotency_key: str | None = None) -> records.Proposal:
+        """Make a change without an approval. Raises `NotFound`."""
 
     @sends("GET", "doctor")
     def run_doctor(self) -> Page[records.Finding]:

@@ -341,11 +341,14 @@ def operation(build: Callable[Concatenate[Any, P], Call[T]]) -> Method[P, T]:
     return cast("Method[P, T]", _method(build, build, built.replace(return_annotation=result)))
 
 
-def sends(method: str, template: str, **names: str) -> Callable[[Callable[Concatenate[Any, P], T]], Method[P, T]]:
+def sends(
+    method: str, template: str, *query: str, **names: str
+) -> Callable[[Callable[Concatenate[Any, P], T]], Method[P, T]]:
     """A method of `/admin/v1` from its declaration, which has no body of its own.
 
     An argument that `template` names is a part of the path. The others are the query of a GET, under their `names`,
-    and the document of any other operation. One that is None is left out, except in a change.
+    and the document of any other operation, except those that `query` lists. One
+    that is None is left out, except in a change.
     """
 
     def decorate(declaration: Callable[Concatenate[Any, P], T]) -> Method[P, T]:
@@ -357,7 +360,7 @@ def sends(method: str, template: str, **names: str) -> Callable[[Callable[Concat
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             arguments = {name: value for name, value in bound.arguments.items() if name != "self"}
-            return _declared_call(method, template, arguments, names, read)
+            return _declared_call(method, template, arguments, query, names, read)
 
         return cast("Method[P, T]", _method(build, declaration, signature))
 
@@ -365,13 +368,19 @@ def sends(method: str, template: str, **names: str) -> Callable[[Callable[Concat
 
 
 def _declared_call(
-    method: str, template: str, arguments: dict[str, Any], names: Mapping[str, str], read: Callable[[Response], Any]
+    method: str,
+    template: str,
+    arguments: dict[str, Any],
+    query: Sequence[str],
+    names: Mapping[str, str],
+    read: Callable[[Response], Any],
 ) -> Call[Any]:
     segments = [arguments.pop(each[1:-1]) if each.startswith("{") else each for each in template.split("/")]
     if method == "GET":
         return admin_call(method, segments, read, query={names.get(each, each): arguments[each] for each in arguments})
     is_change = method != "POST" or "idempotency_key" in arguments
-    options = {name: arguments.pop(name, None) for name in ("if_match", "idempotency_key")}
+    options: dict[str, Any] = {name: arguments.pop(name, None) for name in ("if_match", "idempotency_key")}
+    options["query"] = {name: arguments.pop(name) for name in query}
     if method == "DELETE":
         return admin_call(method, segments, read, **options)._replace(repeat=Repeat.SAME, settle=_gone)
     if method == "PATCH":

@@ -129,6 +129,8 @@ class Exchange:
     def _failure(self, call: Call[Any], outcome: Outcome) -> errors.ClientError | None:
         if not isinstance(outcome, Response):
             return outcome
+        if outcome.status == 202:
+            return _proposed(outcome)
         if 200 <= outcome.status < 300:
             return None
         return error_of(outcome)
@@ -157,6 +159,14 @@ class Exchange:
             except StopIteration as done:
                 return done.value  # type: ignore[no-any-return]
             result = yield from self.run(call)
+
+
+def _proposed(response: Response) -> errors.ClientError:
+    proposal = _object_of(response.body).get("data")
+    if not isinstance(proposal, dict):
+        return errors.UnexpectedResponse("the response has no proposal", status=response.status)
+    reason = f"nothing has changed yet, and another has to approve the proposal {proposal.get('id')}"
+    return errors.ChangeProposed("The change needs two", status=response.status, reason=reason, problem=proposal)
 
 
 def error_of(response: Response) -> errors.ClientError:

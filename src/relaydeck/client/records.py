@@ -411,6 +411,38 @@ class FleetProblem(Record, frozen=True, kw_only=True):
     acknowledgement: Acknowledgement | None = None
 
 
+class ProtectionRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records are protected: every change of one becomes a proposal."""
+
+    name: str
+    kinds: tuple[str, ...] = ()
+    scope: Scope | None = None
+    note: str = ""
+
+
+class Protection(ProtectionRequest, frozen=True, kw_only=True):
+    made_by: str
+    created_at: datetime
+
+
+class Proposal(Record, frozen=True, kw_only=True):
+    """A change of protected records that waits for the approval of another, or did."""
+
+    id: str
+    state: str
+    operation: str
+    author: str
+    reason: str
+    protections: tuple[str, ...]
+    revision: str
+    steps: tuple[PlannedStep, ...]
+    created_at: datetime
+    expires_at: datetime
+    decided_by: str | None
+    decided_at: datetime | None
+    decision: str
+
+
 class Finding(Record, frozen=True, kw_only=True):
     """The result of one check."""
 

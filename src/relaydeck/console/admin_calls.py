@@ -5,6 +5,7 @@ Pages have no other way to change anything: checks, conflicts, audit entries and
 
 import json
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -15,7 +16,7 @@ from relaydeck.api.operations import BY_NAME
 from relaydeck.console.guard import form_token
 from relaydeck.credential import CONSOLE
 from relaydeck.credentials.console_sessions import ConsoleSession
-from relaydeck.errors import Forbidden
+from relaydeck.errors import Forbidden, NotPossible
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.roles import Permission, requirement
 from relaydeck.secret import Secret
@@ -79,7 +80,13 @@ async def call_operation(
         headers[b"if-match"] = if_match.encode()
     body = b"" if document is None else msgspec.json.encode(document)
     call = Call(quote(identifier, safe=""), headers, body, urlencode(query).encode(), operator)
-    return _result(await run(operation, call))
+    reply = await run(operation, call)
+    result = _result(reply)
+    if reply.status == HTTPStatus.ACCEPTED:
+        raise NotPossible(
+            f"This change needs two: it is the proposal {result.data['id']}, and another has to approve it"
+        )
+    return result
 
 
 def _result(reply: Reply) -> Result:

@@ -23,6 +23,7 @@ _RUNWAY_DETAILS = (
     "seconds_until_zero",
     "warn_hours",
 )
+_CHANGE_DETAILS = ("proposal_id", "operation", "author", "reason", "actor")
 
 
 class EventKind(StrEnum):
@@ -75,6 +76,19 @@ class EventKind(StrEnum):
         "the database failed over or was rolled back: a standby was promoted, or a backup restored; recent changes and"
         " events may be lost; sent to every notification, or to the 1,000 oldest if there are more",
         "problem",
+    )
+    CHANGE_PROPOSED = (
+        "change.proposed",
+        "a change of protected records waits for the approval of a second person; sent to every notification that"
+        " belongs to what is protected, as the other events about changes",
+        *_CHANGE_DETAILS,
+    )
+    CHANGE_APPLIED = "change.applied", "a second person approved such a change, and it was made", *_CHANGE_DETAILS
+    CHANGE_REJECTED = "change.rejected", "somebody rejected such a change, for the `reason`", *_CHANGE_DETAILS
+    CHANGE_FORCED = (
+        "change.forced",
+        "an owner made such a change without an approval, for the `reason`",
+        *_CHANGE_DETAILS,
     )
     NOTIFICATION_TEST = "notification.test", "an operator sent a test event"
 

@@ -196,6 +196,8 @@ class Apply:
 
     def write(self, context: ChangeContext) -> None:
         """Write from the temporary tables, inside the transaction."""
+        if context.guard is not None:
+            context.guard.revision = self.plan.revision
         self._changes.write(context._replace(origin=ORIGIN))
         for step in self.plan.steps:
             _complete(step, context)

@@ -32,7 +32,7 @@ from relaydeck.store.database import ReadRows
 from relaydeck.store.scoped import EVERYTHING
 from relaydeck.timestamps import utc
 
-_MOST_LISTED = 50
+MOST_LISTED = 50
 _MOST_SEARCHED = 100_000  # stored names, for one that the file no longer contains
 _REVISION = re.compile(r"[0-9]{1,18}-([0-9a-f]{16}|[0-9a-f]{96})")  # the short ones are those of earlier versions
 _DIGEST_DIGITS, _SUM_DIGITS = 31, 8
@@ -50,9 +50,9 @@ def require_same(plan: Plan, expected: str, read: ReadRows, key: bytes) -> None:
     """Raises PlanChanged when this is not the plan with the expected revision. Empty: any plan will do."""
     if not expected:
         return
-    changes = _changes_since(expected, read)
+    changes = changes_since(expected, read)
     if _differs(plan, expected, changes) or _is_archived(expected, read):
-        raise PlanChanged(changes[:_MOST_LISTED], list(_differing(plan, expected.partition("-")[2], read, key)))
+        raise PlanChanged(changes[:MOST_LISTED], list(_differing(plan, expected.partition("-")[2], read, key)))
 
 
 def is_revision(text: str) -> bool:
@@ -77,7 +77,7 @@ def _is_archived(revision: str, read: ReadRows) -> bool:
     return bool(since.found < since.made)
 
 
-def _changes_since(revision: str, read: ReadRows) -> list[dict[str, str]]:
+def changes_since(revision: str, read: ReadRows) -> list[dict[str, str]]:
     """The changes of records after a plan was made, oldest first."""
     sql = f"SELECT moment, actor, action, record FROM audit WHERE seq > :seq AND action IN ({_ACTIONS}) ORDER BY seq"
     rows = read(sql, {"seq": int(revision.partition("-")[0])})

@@ -60,6 +60,7 @@ def create(context: ChangeContext, new: NewSigner) -> SignerCreation:
     if refusal is not None:
         raise refusal
     require_inside(context.transaction, "signers", new.id)
+    context.look([("signer.created", new.id, None, creation.facts)])
     return creation
 
 

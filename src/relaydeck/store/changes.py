@@ -16,6 +16,7 @@ from relaydeck.errors import Forbidden, RecordExists, RecordNotFound, StillInUse
 from relaydeck.store import audit
 from relaydeck.store.audit import AuditEntry, AuditLog, EntryContent, Head, StagedEntries, stage_entries
 from relaydeck.store.database import ReadRows, Row, Transaction
+from relaydeck.store.protection import Guard
 from relaydeck.store.record_table import Facts, R, RecordTable, StoredValues, difference, record_facts, to_json
 from relaydeck.store.rows import Stage, StagedRows
 from relaydeck.store.scoped import EVERYTHING
@@ -68,6 +69,7 @@ class ChangeContext(NamedTuple):
     actor: str  # `token:NAME`, `cli:USER` or `monitor`
     now: int
     origin: str = "api"  # `apply` for records that pruning may remove
+    guard: Guard | None = None  # of a change that is held up if it concerns a protected record
 
     @property
     def vault(self) -> Vault:
@@ -82,6 +84,7 @@ class ChangeContext(NamedTuple):
     def write(self, change: "RowChange") -> None:
         """Make one change. Raises StillInUse while a relayer refers to a record to delete."""
         change = self._claimed(change)
+        self.look(change.entries)
         transaction, (table, kind, record, values, *_) = self.transaction, change
         if kind == "created":
             values = values | self.new_values(table)
@@ -96,7 +99,13 @@ class ChangeContext(NamedTuple):
             remove_row(transaction, table, values["seq"])
         if kind != "deleted":
             require_inside(transaction, table, record)
+        self.look(change.entries)
         self.audit.append(transaction, [AuditEntry(self.now, self.actor, *each) for each in change.entries])
+
+    def look(self, entries: Sequence[EntryContent]) -> None:
+        """Note which protections cover these records, before and after they change."""
+        if self.guard is not None:
+            self.guard.look(self.transaction, entries)
 
     def _claimed(self, change: "RowChange") -> "RowChange":
         """What a scoped credential creates carries the labels of its scope. Raises RecordExists, Forbidden."""
@@ -290,6 +299,7 @@ class RowChanges:
         """Inside the transaction."""
         transaction = context.transaction
         transaction.allow_long_statements()
+        context.look(self._entries)
         for table in self._tables:
             if rows := self._staged.get((table, "created")):
                 transaction.insert_all(table, rows, context.new_values(table))
@@ -300,6 +310,7 @@ class RowChanges:
         for table in reversed(self._tables):
             if rows := self._staged.get((table, "deleted")):
                 remove_rows(transaction, table, rows)
+        context.look(self._entries)
         context.audit.append_staged(transaction, self._staged_entries, moment=context.now, actor=context.actor)
         if any(kind == "deleted" for _, kind in self._staged):
             prune_removals(transaction)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from relaydeck.errors import OperatorError, StoreConflict, StoreMisuse
 from relaydeck.store.database import Advance, Database, Execute, Reader, ShowProgress, without_progress
 from relaydeck.store.rows import slices
-from relaydeck.store.sealed_columns import SEALED_COLUMNS, URLS_SINCE, VERSIONS_SINCE, add_versions, seal_webhook_urls
+from relaydeck.store.sealed_columns import FIRST_COLUMNS, URLS_SINCE, VERSIONS_SINCE, add_versions, seal_webhook_urls
 from relaydeck.store.sealing import PROOFS_SINCE, Keyring, prove_stored_rows
 from relaydeck.timestamps import utc
 
@@ -51,7 +51,7 @@ _LOCKS = {  # of a server: by statement, and whether services go on
 _RowWork = Callable[[Execute, Any, Advance], Any]
 _ROW_WORK: dict[int, tuple[_RowWork, tuple[tuple[str, str], ...]]] = {
     PROOFS_SINCE: (lambda execute, keyring, _: prove_stored_rows(execute, keyring.proofs), (("tokens", "seq"),)),
-    VERSIONS_SINCE: (add_versions, tuple((each.table, each.column) for each in SEALED_COLUMNS)),
+    VERSIONS_SINCE: (add_versions, tuple((each.table, each.column) for each in FIRST_COLUMNS)),
     URLS_SINCE: (lambda execute, keyring, _: seal_webhook_urls(execute, keyring.seal), (("notifications", "url"),)),
 }
 

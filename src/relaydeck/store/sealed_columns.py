@@ -55,7 +55,9 @@ SEALED_COLUMNS = (
     SealedColumn("relayers", "id", "sealed_rpc_urls", "custom_rpc_urls", "custom_rpc_urls"),
     SealedColumn("audit_keys", "name", "sealed_key", "key"),
     SealedColumn("idempotency_keys", "scope", "sealed_answer", "answer"),
+    SealedColumn("proposals", "id", "sealed_request", "request"),
 )
+FIRST_COLUMNS = tuple(each for each in SEALED_COLUMNS if each.table != "proposals")  # when versions were added
 
 
 class Opener(Protocol):
@@ -106,7 +108,7 @@ def _replaced(reader: Reader, column: SealedColumn) -> set[str]:
 def add_versions(execute: Execute, keyring: Keyring, advance: Advance) -> None:
     """Seal the values of earlier versions again. Inside the migration that adds the columns."""
     ((version,),) = execute("SELECT coalesce(max(seq), 0) FROM audit").fetchall()
-    for column in SEALED_COLUMNS:
+    for column in FIRST_COLUMNS:
         after = 0
         while rows := execute(
             f"SELECT seq, {column.identity}, {column.column} FROM {column.table}"

@@ -1,0 +1,380 @@
+"""Changes that need two: what is protected, and the proposals that changes of protected records become.
+
+A proposal is a request that waits. Whatever operation changes a protected record, the change is tried in a step of its
+transaction; when the guard has seen a protected record, the step is rolled back, and the request is stored in its
+place: sealed, with its author, and pinned to the plan or the record that it found. An approval runs the same request
+again, in the transaction that closes the proposal, so that it is applied once or not at all.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from relaydeck.admin.handling import (
+    HANDLERS,
+    Change,
+    Content,
+    OwnTransaction,
+    Request,
+    Services,
+    changes,
+    handles,
+)
+from relaydeck.admin.store_thread import urls_over_http
+from relaydeck.admin.views import COLLECTIONS, find
+from relaydeck.api.operation import Operation
+from relaydeck.api.operations import (
+    APPROVE_PROPOSAL,
+    BY_NAME,
+    CREATE_PROTECTION,
+    DELETE_PROTECTION,
+    FORCE_PROPOSAL,
+    GET_PROPOSAL,
+    REJECT_PROPOSAL,
+)
+from relaydeck.api.records import PlannedField, PlannedStep, ProposalDecision, ProtectionRequest
+from relaydeck.errors import BadRequest, Damaged, Forbidden, NotPossible, OutOfDate, PlanChanged, RecordExists
+from relaydeck.http.pipeline import Call
+from relaydeck.http.request import path_identifier, query_parameters
+from relaydeck.identifiers import new_identifier
+from relaydeck.notifications import events
+from relaydeck.notifications.model import EventKind
+from relaydeck.provisioning.plan_revision import MOST_LISTED, changes_since
+from relaydeck.scope import Scope
+from relaydeck.store.changes import ChangeContext
+from relaydeck.store.database import Row, Transaction
+from relaydeck.store.open_store import Store
+from relaydeck.store.protection import Guard
+from relaydeck.store.scoped import EVERYTHING
+from relaydeck.store.sealing import Place
+
+OPEN_SECONDS = 7 * 86_400  # until a proposal expires
+_KEPT_SECONDS = 90 * 86_400  # one that is closed; the audit log keeps what it did
+_MOST_OPEN, _MOST_PROTECTIONS = 100, 100
+_MOST_STEPS, _MOST_BYTES, _LONGEST_REASON = 1000, 1_048_576, 500
+_LONGEST_CHAIN = 32
+_ACTIONS = {"created": "create", "updated": "change", "deleted": "remove"}
+_STATES = {
+    EventKind.CHANGE_APPLIED: "applied",
+    EventKind.CHANGE_FORCED: "forced",
+    EventKind.CHANGE_REJECTED: "rejected",
+}
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    """The request of a proposal, as it is sealed. What it says about its author counts, not what the row shows."""
+
+    operation: str
+    argument: str
+    body: bytes
+    if_match: str
+    author: str
+    scope: Scope | None  # of the author
+    newest: int  # the end of the audit log then
+
+    def __repr__(self) -> str:
+        """Without the body, which may contain secrets."""
+        return f"<{self.operation} by {self.author}>"
+
+
+class _HeldUp(Exception):
+    """Rolls back the step in which a change was tried."""
+
+
+# -- what is protected ----------------------------------------------------------------------------
+
+
+@changes(CREATE_PROTECTION)
+def create_protection(context: ChangeContext, _request: Request, new: ProtectionRequest) -> Content:
+    if new.scope is not None and new.scope.problem:
+        raise BadRequest(f"scope {new.scope.problem}")
+    found = context.transaction.all("SELECT name FROM protections")
+    if new.name in [row.name for row in found]:
+        raise RecordExists("protection")
+    if len(found) >= _MOST_PROTECTIONS:
+        raise NotPossible(f"there are {_MOST_PROTECTIONS} protections: end one first")
+    facts = msgspec.to_builtins(new)
+    scope = None if new.scope is None else _json(new.scope)
+    made = {"made_by": context.actor, "created_at": context.now}
+    values = {"name": new.name, "kinds": _json(new.kinds), "scope": scope, "note": new.note, **made}
+    context.transaction.insert("protections", tuple(values), [tuple(values.values())])
+    context.performed("protection.created", facts.pop("name"), facts)
+    return find(context.transaction.all, context.vault, COLLECTIONS["protections"], new.name)
+
+
+@changes(DELETE_PROTECTION)
+def delete_protection(context: ChangeContext, request: Request, _body: None) -> Content:
+    before = find(context.transaction.all, context.vault, COLLECTIONS["protections"], request.identifier).data
+    if context.guard is not None:
+        context.guard.covering.add(before["name"])  # otherwise one owner could end it, and then change the records
+    context.transaction.execute("DELETE FROM protections WHERE name = :name", {"name": before["name"]})
+    facts = {name: before[name] for name in ("kinds", "scope", "note")}
+    context.changed("protection.deleted", before["name"], facts, {})
+    return Content(None)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# -- how a change becomes a proposal --------------------------------------------------------------
+
+
+def make_or_propose(context: ChangeContext, operation: Operation, call: Call, change: Change) -> Content:
+    """Make the change; if it concerns a protected record, store it as a proposal, and change nothing else."""
+    guard = Guard(context.transaction.all) if operation.may_need_two else None
+    if guard is None or not guard.protections:
+        return change(context)
+    newest, entries = context.transaction.chain_end[0], list[Row]()
+    try:
+        with context.transaction.step():
+            content = change(context._replace(guard=guard))
+            if guard.covering:
+                entries = _entries_since(context.transaction, newest)
+                raise _HeldUp
+            return content
+    except _HeldUp:
+        return _propose(context, operation, call, guard, entries)
+
+
+def _entries_since(transaction: Transaction, seq: int) -> list[Row]:
+    return transaction.all(
+        f"{EVERYTHING}SELECT action, record, before_change, after_change FROM audit WHERE seq > :seq ORDER BY seq"
+        f" LIMIT {_MOST_STEPS + 1}",
+        {"seq": seq},
+    )
+
+
+def _propose(context: ChangeContext, operation: Operation, call: Call, guard: Guard, entries: list[Row]) -> Content:
+    transaction, now = context.transaction, context.now
+    _require_room(transaction, call, entries, now)
+    proposal, reason = new_identifier(), dict(query_parameters(call.query)).get("reason", "")
+    if len(reason) > _LONGEST_REASON:
+        raise BadRequest(f"reason must have at most {_LONGEST_REASON} characters")
+    pinned = f'"{guard.revision}"' if guard.revision else _etag(context, operation, call)
+    scope = None if transaction.statements is None else transaction.statements.scope
+    newest = transaction.chain_end[0]
+    waiting = _Waiting(operation.name, call.argument, call.body, pinned, context.actor, scope, newest)
+    sealed = context.vault.seal(msgspec.msgpack.encode(waiting), _place(proposal), transaction)
+    values = {
+        "id": proposal,
+        "state": "open",
+        "operation": operation.name,
+        "plan": _json([_step(each) for each in entries]),
+        "protections": _json(sorted(guard.covering)),
+        "revision": pinned,
+        "author": context.actor,
+        "reason": reason,
+        "created_at": now,
+        "expires_at": now + OPEN_SECONDS,
+        "sealed_request": sealed,
+        "decision": "",
+    }
+    transaction.insert("proposals", tuple(values), [tuple(values.values())])
+    _record(context, EventKind.CHANGE_PROPOSED, proposal, values, reason)
+    return _shown(context, proposal)._replace(proposed=True)
+
+
+def _require_room(transaction: Transaction, call: Call, entries: list[Row], now: int) -> None:
+    if len(entries) > _MOST_STEPS or len(call.body) > _MOST_BYTES:
+        raise NotPossible(
+            "the change needs two, because records of it are protected, and is too large for a proposal: split it into"
+            f" documents of at most {_MOST_STEPS} steps and {_MOST_BYTES} bytes"
+        )
+    forget_expired(transaction, now)
+    open_now = {"now": now}
+    if (
+        transaction.all("SELECT count(*) AS total FROM proposals WHERE state = 'open' AND expires_at > :now", open_now)[
+            0
+        ].total
+        >= _MOST_OPEN
+    ):
+        raise NotPossible(f"{_MOST_OPEN} changes wait for an approval already: approve or reject some first")
+
+
+def forget_expired(transaction: Transaction, now: int) -> None:
+    """Erase the requests of expired proposals, and remove old ones."""
+    expired = "UPDATE proposals SET sealed_request = NULL WHERE sealed_request IS NOT NULL AND expires_at <= :now"
+    if transaction.execute(expired, {"now": now}).rowcount:
+        transaction.erases_secrets = True
+    transaction.execute("DELETE FROM proposals WHERE expires_at <= :old", {"old": now - _KEPT_SECONDS})
+
+
+def _etag(context: ChangeContext, operation: Operation, call: Call) -> str:
+    """Of the record as it is now; empty: there is none yet, or it cannot change."""
+    if not operation.conditional:
+        return ""
+    collection = COLLECTIONS[operation.path.split("/")[0]]
+    return find(context.transaction.all, context.vault, collection, path_identifier(call.argument)).etag
+
+
+def _step(entry: Row) -> PlannedStep:
+    kind, _, done = entry.action.partition(".")
+    before, after = (msgspec.json.decode(each or "{}") for each in (entry.before_change, entry.after_change))
+    names = dict.fromkeys([*before, *after])
+    fields = tuple(PlannedField(name, _text(before, name), _text(after, name)) for name in names)
+    return PlannedStep(_ACTIONS.get(done, "change"), kind, entry.record, fields)  # type: ignore[arg-type]
+
+
+def _text(facts: Mapping[str, Any], name: str) -> str:
+    value = facts.get(name)
+    return "" if value is None else value if isinstance(value, str) else _json(value)
+
+
+def _place(proposal: str) -> Place:
+    return Place("proposals", proposal, "request")
+
+
+def _shown(context: ChangeContext, proposal: str) -> Content:
+    return find(context.transaction.all, context.vault, COLLECTIONS["proposals"], proposal)
+
+
+def _record(context: ChangeContext, kind: EventKind, proposal: str, values: Mapping[str, Any], reason: str) -> None:
+    """In the audit log, and as an event for the receivers that belong to what is protected."""
+    facts = {"operation": values["operation"], "author": values["author"], "reason": reason}
+    context.performed(kind.value, proposal, facts)
+    names = msgspec.json.decode(values["protections"])
+    receivers = dict.fromkeys(
+        row.id
+        for each in Guard(context.transaction.all).protections
+        if each.name in names
+        for row in _receivers(context.transaction, each.scope)
+    )
+    data = {"details": {"proposal_id": proposal, **facts, "actor": context.actor}}
+    for receiver in receivers or [None]:
+        events.record(context.transaction, kind, data, notification_id=receiver, now=context.now)
+
+
+def _receivers(transaction: Transaction, scope: Scope | None) -> list[Row]:
+    with transaction.within(scope):
+        most = {"most": events.MOST_RECEIVERS}
+        return transaction.all("SELECT id FROM notifications ORDER BY seq LIMIT :most", most)
+
+
+# -- how a proposal is decided --------------------------------------------------------------------
+
+
+@handles(GET_PROPOSAL)
+async def get_proposal(services: Services, request: Request) -> Content:
+    return await services.read(
+        lambda store: find(store.database.read, store.vault, COLLECTIONS["proposals"], request.identifier)
+    )
+
+
+@changes(REJECT_PROPOSAL)
+def reject_proposal(context: ChangeContext, request: Request, asked: ProposalDecision) -> Content:
+    _close(context, request.identifier, EventKind.CHANGE_REJECTED, asked.reason)
+    return _shown(context, request.identifier)
+
+
+@handles(APPROVE_PROPOSAL)
+async def approve_proposal(services: Services, request: Request) -> Change | OwnTransaction:
+    return await _run_again(services, request.identifier, EventKind.CHANGE_APPLIED, "")
+
+
+@handles(FORCE_PROPOSAL)
+async def force_proposal(services: Services, request: Request) -> Change | OwnTransaction:
+    asked: ProposalDecision = request.decode(ProposalDecision)
+    return await _run_again(services, request.identifier, EventKind.CHANGE_FORCED, asked.reason)
+
+
+async def _run_again(services: Services, proposal: str, kind: EventKind, reason: str) -> Change | OwnTransaction:
+    waiting = await services.read(partial(_find_waiting, proposal=proposal))
+    operation = BY_NAME[waiting.operation]
+    headers = {b"content-type": b"application/json"}
+    if waiting.if_match:
+        headers[b"if-match"] = waiting.if_match.encode()
+    call = Call(waiting.argument, headers, waiting.body, b"", None)
+    outcome = await HANDLERS[operation.name](_for_author(services, waiting.author), Request(call, operation))
+    assert not isinstance(outcome, Content)
+    held_up = outcome.change if isinstance(outcome, OwnTransaction) else outcome
+
+    def change(context: ChangeContext) -> Content:
+        if kind is EventKind.CHANGE_APPLIED:
+            _require_another(context, waiting.author)
+        _close(context, proposal, kind, reason)
+        with context.transaction.within(waiting.scope):
+            _make(context._replace(actor=waiting.author, guard=None), waiting, held_up)
+        return _shown(context, proposal)
+
+    return OwnTransaction(change, outcome.transact) if isinstance(outcome, OwnTransaction) else change
+
+
+def _find_waiting(store: Store, proposal: str) -> _Waiting:
+    shown = find(store.database.read, store.vault, COLLECTIONS["proposals"], proposal).data
+    row = store.database.read("SELECT sealed_request FROM proposals WHERE id = :id", {"id": proposal})[0]
+    if row.sealed_request is None:
+        raise NotPossible(f"the proposal is {shown['state']}")
+    try:
+        return msgspec.msgpack.decode(store.vault.open(row.sealed_request, _place(proposal)), type=_Waiting)
+    except Damaged as damage:
+        raise NotPossible(str(damage)) from None
+
+
+def _for_author(services: Services, author: str) -> Services:
+    """An approval on the machine gives a remote author no more than an approval over HTTP."""
+    if not services.local_actor or author.startswith("cli:"):
+        return services
+    remote = copy(services)
+    remote.local_actor, remote.urls = "", urls_over_http(services.settings)
+    return remote
+
+
+def _make(context: ChangeContext, waiting: _Waiting, held_up: Change) -> None:
+    """Raises PlanChanged, which says what has changed."""
+    try:
+        held_up(context)
+    except PlanChanged:
+        raise
+    except OutOfDate:
+        table, name = BY_NAME[waiting.operation].path.split("/")[0], path_identifier(waiting.argument)
+        with context.transaction.within(None):
+            since = changes_since(f"{waiting.newest}-", context.transaction.all)
+        own = [each for each in since if each["record"] == name]
+        raise PlanChanged(own[:MOST_LISTED], [{"kind": table[:-1], "name": name}]) from None
+
+
+def _close(context: ChangeContext, proposal: str, kind: EventKind, reason: str) -> None:
+    """Raises RecordNotFound; NotPossible unless the proposal is open."""
+    _shown(context, proposal)
+    row = context.transaction.all(
+        "SELECT state, expires_at, operation, author, protections FROM proposals WHERE id = :id", {"id": proposal}
+    )[0]
+    if row.state != "open" or row.expires_at <= context.now:
+        raise NotPossible(f"the proposal is {'expired' if row.state == 'open' else row.state}")
+    context.transaction.erases_secrets = True
+    context.transaction.execute(
+        "UPDATE proposals SET state = :state, sealed_request = NULL, decided_by = :actor, decided_at = :now,"
+        " decision = :reason WHERE id = :id",
+        {"state": _STATES[kind], "actor": context.actor, "now": context.now, "reason": reason, "id": proposal},
+    )
+    _record(context, kind, proposal, row._asdict(), reason)
+
+
+def _require_another(context: ChangeContext, author: str) -> None:
+    """Raises Forbidden for the author, for whoever made the author's token, and for a token that the author made."""
+    ours, theirs = _makers(context.transaction, context.actor), _makers(context.transaction, author)
+    same = {_base(context.actor), _base(author)}
+    if any(each in same or each.startswith("person:") for each in ours & theirs):
+        raise Forbidden("a change that needs two cannot be approved by its author, nor by a token that the author made")
+
+
+def _makers(transaction: Transaction, actor: str) -> set[str]:
+    """The actor, who made its token, and so on. A name may have been used by several tokens."""
+    found, left = set[str](), [actor]
+    while left and len(found) < _LONGEST_CHAIN:
+        name = _base(left.pop())
+        if name not in found and name.startswith("token:"):
+            named = {"name": name.removeprefix("token:")}
+            rows = transaction.all("SELECT made_by FROM tokens WHERE name = :name AND made_by IS NOT NULL", named)
+            left += [row.made_by for row in rows]
+        found.add(name)
+    return found
+
+
+def _base(actor: str) -> str:
+    """Without what a rotation adds to the name of the old token while it still works."""
+    return actor.partition(" (issued ")[0]

@@ -1,0 +1,173 @@
+"""`relaydeck proposal …` and `relaydeck protection …`: changes that need two, and of which records they are."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, get_args
+
+import click
+
+from relaydeck.api.operation import Operation
+from relaydeck.api.operations import (
+    APPROVE_PROPOSAL,
+    CREATE_PROTECTION,
+    DELETE_PROTECTION,
+    FORCE_PROPOSAL,
+    GET_PROPOSAL,
+    LIST_PROPOSALS,
+    LIST_PROTECTIONS,
+    REJECT_PROPOSAL,
+)
+from relaydeck.api.records import Proposal, Protection, RecordKind
+from relaydeck.cli.operation_commands import identity, list_command
+from relaydeck.cli.options import anywhere, as_json
+from relaydeck.cli.output import Shape, about, print_change, print_record, print_steps, show
+from relaydeck.cli.reply import Json, Proposed
+from relaydeck.cli.target import target
+from relaydeck.errors import OperatorError
+
+_POLL_SECONDS = 2.0
+_OPEN = "open"
+_KIND = click.Choice(get_args(RecordKind))
+
+proposal = click.Group("proposal")
+protection = click.Group("protection")
+
+
+class NotApproved(OperatorError):
+    exit_code = 4
+
+
+def awaited(proposed: Proposed, seconds: float) -> Json:
+    """The proposal once it is approved, as the report of an apply. Raises Proposed when that takes longer."""
+    until = time.monotonic() + seconds
+    while (found := target().call(GET_PROPOSAL, proposed.id).data)["state"] == _OPEN:
+        if time.monotonic() >= until:
+            raise proposed
+        time.sleep(min(_POLL_SECONDS, seconds))
+    if found["state"] not in ("applied", "forced"):
+        raise NotApproved(f"the proposal {proposed.id} is {found['state']}", found["decision"])
+    revision = found["revision"].strip('"')
+    return {"applied": True, "revision": revision, "steps": found["steps"], "notes": []}
+
+
+def _subject(view: Json) -> str:
+    first = ", ".join(f"{each['action']} {each['kind']} {each['name']}" for each in view["steps"][:3])
+    return f"{first} and {len(view['steps']) - 3} more" if len(view["steps"]) > 3 else first
+
+
+proposal.add_command(
+    list_command(
+        LIST_PROPOSALS,
+        "list",
+        "List changes that need two, newest first.",
+        {
+            "id": "id",
+            "state": "state",
+            "author": "author",
+            "change": _subject,
+            "reason": "reason",
+            "expires": "expires_at",
+            "decided by": "decided_by",
+        },
+        most=100,
+        newest=True,
+        epilog="Example:  relaydeck proposal list --state open",
+    )
+)
+
+
+@proposal.command("show")
+@identity(GET_PROPOSAL)
+@as_json(Proposal)
+@anywhere
+def proposal_show(identifier: str, as_json: bool) -> None:
+    """Show the change with this ID: who proposes it, why, and every step."""
+    show(target().call(GET_PROPOSAL, identifier).data, as_json, _print_proposal)
+
+
+def _print_proposal(found: Json) -> None:
+    print_record({name: value for name, value in found.items() if name != "steps"})
+    print_steps(found["steps"])
+
+
+def _deciding(operation: Operation, done: str, help: str) -> None:
+    """The command of an operation that decides. With a body, it takes the reason."""
+
+    @as_json(Proposal)
+    @anywhere
+    def run(identifier: str, as_json: bool, reason: str = "") -> None:
+        document = {"reason": reason} if operation.request else None
+        found = target().call(operation, identifier, document=document).data
+        print_change(found, as_json, f"{done} proposal {identifier}")
+
+    command: Callable[..., Any] = click.argument("reason")(run) if operation.request else run
+    name = operation.name.partition("_")[0]
+    proposal.add_command(click.command(name, help=help)(identity(operation)(command)))
+
+
+_deciding(APPROVE_PROPOSAL, "applied", "Approve the change with this ID, and make it. Its author cannot.")
+_deciding(REJECT_PROPOSAL, "rejected", "Reject the change with this ID, for a REASON.")
+_deciding(
+    FORCE_PROPOSAL,
+    "forced",
+    "Make the change with this ID without an approval, for a REASON. For owners: the audit log and an event say so.",
+)
+
+
+def _covered(view: Json) -> str:
+    scope = view["scope"] or {}
+    found = [f"relayer {each}" for each in scope.get("relayers", ())]
+    found += [f"network {each}" for each in scope.get("networks", ())]
+    found += [f"label {key}={value}" for key, value in scope.get("labels", {}).items()]
+    return ", ".join(found) or "every record"
+
+
+protection.add_command(
+    list_command(
+        LIST_PROTECTIONS,
+        "list",
+        "List what is protected.",
+        {
+            "name": "name",
+            "kinds": lambda view: ", ".join(view["kinds"]) or "every kind",
+            "records": _covered,
+            "note": "note",
+            "made by": "made_by",
+        },
+    )
+)
+
+
+class Ended(Shape, frozen=True):
+    name: Annotated[str, about("The protection that was ended.")]
+
+
+@protection.command("create", epilog="Example:  relaydeck protection create mainnet --network mainnet")
+@click.argument("name")
+@click.option("--kind", "kinds", multiple=True, type=_KIND, help="Only records of this kind. Repeatable.")
+@click.option("--relayer", "relayers", multiple=True, help="This relayer and what belongs to it. Repeatable.")
+@click.option("--network", "networks", multiple=True, help="This network and the relayers on it. Repeatable.")
+@click.option("--label", "labels", multiple=True, help="Records with this label, as team=payments. Repeatable.")
+@click.option("--note", default="", help="What it is for: text for people.")
+@as_json(Protection)
+@anywhere
+def protection_create(name: str, labels: tuple[str, ...], note: str, as_json: bool, **given: tuple[str, ...]) -> None:
+    """Protect records: each change needs a second person.
+
+    A record is protected if it meets each of the options. Without any, every record is.
+    """
+    pairs = dict(each.partition("=")[::2] for each in labels)
+    scope = {"relayers": given["relayers"], "networks": given["networks"], "labels": pairs}
+    document = {"name": name, "kinds": given["kinds"], "note": note} | ({"scope": scope} if any(scope.values()) else {})
+    found = target().call(CREATE_PROTECTION, document=document).data
+    print_change(found, as_json, f"created protection {name}")
+
+
+@protection.command("delete")
+@identity(DELETE_PROTECTION)
+@as_json(Ended)
+@anywhere
+def protection_delete(identifier: str, as_json: bool) -> None:
+    """End the protection called NAME. This needs two, too."""
+    target().call(DELETE_PROTECTION, identifier)
+    print_change(Ended(identifier), as_json, f"deleted protection {identifier}")
