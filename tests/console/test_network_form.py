@@ -241,6 +241,15 @@ def test_a_header_that_was_typed_survives_a_mistake_and_is_not_shown(served: Run
     assert headers_of(served, "survives") == [[("Authorization", KEY)]]
 
 
+def test_a_form_outlives_its_session_but_not_the_headers_typed_in_it(served: Running, operator: Operator) -> None:
+    page = fill(operator, "/networks/new", "more", FIRST | {"name": "later"})
+    keyed = fill(operator, "/networks/new", "more", FIRST | {"rpc_urls[0].headers": f"Authorization: {KEY}"})
+    again = Operator(served.port).sign_in(served.token)
+    refused = press(again, "/networks/new", keyed, "plan", name="lost", form_token=again.form_token)
+    assert "type the values of headers again" in plain(refused)
+    assert press(again, "/networks/new", page, "plan", form_token=again.form_token).status == 303
+
+
 def test_a_stored_header_does_not_move_to_another_url(served: Running, operator: Operator) -> None:
     path = made(operator, "stays", **{"rpc_urls[0].headers": f"Authorization: {KEY}"})
     answer = fill(operator, path, "plan", {"rpc_urls[0].url": "https://other.example"})

@@ -24,7 +24,7 @@ from relaydeck.console.page_request import PageRequest, Services, deletion, get,
 from relaydeck.console.pages.apply import carried, carry
 from relaydeck.console.rendering import path_to, redirect
 from relaydeck.doctor.shared_run import SharedRun
-from relaydeck.errors import MistakenDocument, MistakenRecord, NotPossible, OutOfDate, RequestError
+from relaydeck.errors import BadRequest, MistakenDocument, MistakenRecord, NotPossible, OutOfDate, RequestError
 from relaydeck.fees.model import fee_options
 from relaydeck.fees.report import BacktestRun, counted_problems, report_rates, run_backtest
 from relaydeck.fields import fields_of
@@ -37,6 +37,7 @@ from relaydeck.provisioning.export import written_key, written_table
 from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.mistakes import place_in
 from relaydeck.provisioning.planner import with_stored_headers
+from relaydeck.secret import Secret
 from relaydeck.timestamps import utc
 from relaydeck.web_addresses import shown_address
 
@@ -127,16 +128,18 @@ class _Form(NamedTuple):
     nodes: list[Json]
     name: str  # of the network to change; empty: of a new one
     tested: int | None = None  # the node to test
+    is_lost: bool = False  # the values of its headers: they were typed in a session that has ended
 
     @property
     def inputs(self) -> list[Input]:
         return _inputs(not self.name, min(len(self.nodes) + _SPARE_NODES, _MOST_NODES))
 
-    @property
-    def secrets(self) -> str:
-        """The values of the headers that were typed, by node."""
-        typed = [{each["name"]: each.get("value", "") for each in node.get("headers", ())} for node in self.nodes]
-        return msgspec.json.encode(typed).decode()
+    def sealed(self, session: Secret) -> str:
+        """The values of the headers that were typed, by node; empty: none were."""
+        typed = [
+            {each["name"]: each["value"] for each in node.get("headers", ()) if "value" in each} for node in self.nodes
+        ]
+        return carry(session, msgspec.json.encode(typed).decode()) if any(typed) else ""
 
     @property
     def chain_id(self) -> int:
@@ -180,10 +183,13 @@ def _inputs(is_new: bool, nodes: int = 0) -> list[Input]:
 
 
 def _read_form(request: PageRequest, name: str) -> _Form:
-    """Raises BadRequest."""
-    form, nodes, tested = request.form, list[Json](), None
-    sealed = form.get("sealed", "")
-    known: list[dict[str, str]] = msgspec.json.decode(carried(request.operator.secret, sealed)) if sealed else []
+    form, nodes, tested, is_lost = request.form, list[Json](), None, False
+    known: list[dict[str, str]] = []
+    if sealed := form.get("sealed", ""):
+        try:
+            known = msgspec.json.decode(carried(request.operator.secret, sealed))
+        except BadRequest:
+            is_lost = True
     values = {each: value for each, value in form.items() if not each.startswith("rpc_urls[")}
     for number in range(_MOST_NODES):
         url, weight, headers = (form.get(f"rpc_urls[{number}].{each}", "").strip() for each in _NODE)
@@ -193,7 +199,7 @@ def _read_form(request: PageRequest, name: str) -> _Form:
             values |= _row(len(nodes), url, weight, map(_shown_header, lines))
             typed = known[number] if number < len(known) else {}
             nodes.append(_node(url, weight, [_header(each, typed) for each in lines]))
-    return _Form(values, nodes, name, tested)
+    return _Form(values, nodes, name, tested, is_lost)
 
 
 def _row(number: int, url: str, weight: str, headers: Iterable[str]) -> dict[str, str]:
@@ -240,7 +246,7 @@ def _form_page(request: PageRequest, form: _Form, etag: str, **given: Any) -> Re
     rows = [nodes[start : start + len(_NODE)] for start in range(0, len(nodes), len(_NODE))]
     values: Json = {"first": first, "rows": rows, "tokens": tokens, "more": list(inputs.values())}
     chains: Json = {"preset": preset_of(form.chain_id), "refused": known_chains().refused}
-    sealed = carry(request.operator.secret, form.secrets)
+    sealed = form.sealed(request.operator.secret)
     return request.page("network_form.html", name=form.name, etag=etag, sealed=sealed, **values, **chains, **shown)
 
 
@@ -270,6 +276,8 @@ async def _take(request: PageRequest, form: _Form, stored: Result) -> Reply:
     """What the button says that was pressed."""
     etag, button = request.form.get("etag", ""), request.form.get("do", "")
     try:
+        if form.is_lost:
+            raise BadRequest("type the values of headers again that you typed before you signed in anew")
         if button == "fill":
             return _form_page(request, _with_chain(form), etag)
         if button.startswith("test-"):
@@ -361,7 +369,7 @@ async def _plan(request: PageRequest, name: str, document: Json, mistakes: list[
 async def _confirmation(request: PageRequest, form: _Form, etag: str, steps: list[Json], *, is_same: bool) -> Reply:
     entries = await request.call("list_audit", record=form.name, order="newest", per_page="1")
     kept = {each.name: form.values.get(each.name, "") for each in form.inputs}
-    values: Json = {"kept": kept, "sealed": carry(request.operator.secret, form.secrets), "is_same": is_same}
+    values: Json = {"kept": kept, "sealed": form.sealed(request.operator.secret), "is_same": is_same}
     return request.page(
         "network_confirm.html", name=form.name, etag=etag, steps=steps, change=next(iter(entries.data), None), **values
     )
