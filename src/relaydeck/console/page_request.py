@@ -16,7 +16,7 @@ from relaydeck.console.fleet import FleetReader, read_overviews
 from relaydeck.console.formats import visible
 from relaydeck.console.node_calls import NodeCalls, NodeTests
 from relaydeck.console.rendering import page, path_to, redirect
-from relaydeck.console.request import Fields, Headers, reason_of, theme_of
+from relaydeck.console.request import Fields, Headers, reason_of, view_of
 from relaydeck.doctor import AuditVerification, Finding
 from relaydeck.doctor.integrity import verify_stored_audit
 from relaydeck.doctor.shared_run import SharedRun
@@ -156,7 +156,7 @@ class PageRequest(NamedTuple):
             "operator": self.operator,
             "path": self.path,
             "query": self.query,
-            "theme": theme_of(self.headers),
+            **view_of(self.headers),
             "revision": self.revision,
             "menu": self.menu,
             # A page that answers a form has something that loading it again would not bring back: a new token, a plan.

@@ -68,10 +68,15 @@ def cookies_of(headers: Headers) -> dict[str, str]:
     return {name: value for name, _, value in pairs if name}
 
 
+def view_of(headers: Headers) -> dict[str, str]:
+    """The theme, and how times are shown, as the operator chose them."""
+    cookies = cookies_of(headers)
+    theme, times = cookies.get("relaydeck_theme", ""), cookies.get("relaydeck_times", "")
+    return {"theme": theme if theme in _THEMES else "auto", "times": "local" if times == "local" else "UTC"}
+
+
 def theme_of(headers: Headers) -> str:
-    """The theme that the operator chose; empty: that of the system."""
-    chosen = cookies_of(headers).get("relaydeck_theme", "")
-    return chosen if chosen in _THEMES else ""
+    return view_of(headers)["theme"]
 
 
 def reason_of(error: RequestError) -> str:

@@ -15,6 +15,7 @@ from relaydeck.console.pages import (  # noqa: F401  # registers the pages
     runway,
     signers,
     tokens,
+    view,
 )
 
 # Groups of an address and a label.

@@ -9,7 +9,7 @@ import { startWork } from "./work.js";
 
 /** @param {ParentNode} part */
 function revealControls(part) {
-  for (const each of part.querySelectorAll("[data-copy], [data-theme-switch], [data-select-all]")) {
+  for (const each of part.querySelectorAll("[data-copy], [data-select-all]")) {
     each.removeAttribute("hidden");
   }
 }
@@ -21,20 +21,11 @@ async function onClick(event) {
   if (target.dataset.copy !== undefined) {
     await navigator.clipboard.writeText(target.dataset.copy);
     target.textContent = "Copied";
-  } else if (target.hasAttribute("data-theme-switch")) {
-    switchTheme();
   } else if (target instanceof HTMLInputElement && target.hasAttribute("data-select-all")) {
     for (const box of document.querySelectorAll("input[name=relayer]")) {
       if (box instanceof HTMLInputElement) box.checked = target.checked;
     }
   }
-}
-
-function switchTheme() {
-  const root = document.documentElement;
-  const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = isDark ? "light" : "dark";
-  document.cookie = `relaydeck_theme=${root.dataset.theme}; path=/console; max-age=31536000; samesite=strict`;
 }
 
 /** Fill a part of a page that takes its time, once or every so many seconds. @param {HTMLElement} part */

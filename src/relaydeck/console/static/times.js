@@ -1,5 +1,5 @@
 // @ts-check
-// Relative times stay true while a page is open.
+// Relative times stay true while a page is open, and the exact ones are local if the operator wants them so.
 
 const EVERY_MS = 5000;
 /** @type {[string, number, string, number][]} each with the next one, if it is shown too */
@@ -16,13 +16,16 @@ function distance(seconds) {
 }
 
 function update() {
+  const isLocal = document.body.dataset.times === "local";
   for (const each of document.querySelectorAll("time[datetime]")) {
     if (!(each instanceof HTMLTimeElement)) continue;
     const text = distance((Date.parse(each.dateTime) - Date.now()) / 1000);
     if (each.textContent !== text) each.textContent = text;
+    if (isLocal) each.title = new Date(each.dateTime).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "long" });
   }
 }
 
 export function startTimes() {
+  update();
   setInterval(update, EVERY_MS);
 }
