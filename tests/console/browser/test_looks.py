@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from relaydeck.console.page_request import PAGES
 from tests.conftest import DEMO
-from tests.console.browser.conftest import AXE, Observer
+from tests.console.browser.conftest import Observer, violations
 from tests.console.conftest import new_link
 from tests.support.running import Running, run_command
 from tests.support.seeding import issue
@@ -61,13 +61,6 @@ def address(served: Running, path: str) -> str:
     known = IDENTIFIERS | {"events": event, "deliveries": event}
     resource = path.split("/")[1] if "/" in path else ""
     return f"http://127.0.0.1:{served.port}/console{path.replace('{id}', known.get(resource, ''))}"
-
-
-def violations(page: Page) -> list[str]:
-    """What axe-core finds, with the elements it finds it in."""
-    page.evaluate(AXE.read_text("utf-8"))  # not a script element, which the content policy refuses
-    found = page.evaluate("axe.run({ resultTypes: ['violations'] })")
-    return [f"{each['id']}: {[node['html'][:120] for node in each['nodes'][:3]]}" for each in found["violations"]]
 
 
 def look_at(page: Page) -> list[str]:
