@@ -123,7 +123,7 @@ def test_what_a_chain_gives_is_filled_in_and_shown(operator: Operator) -> None:
     assert [filled[each] for each in ("name", "chain", "chain_id", "native_symbol", "fee_model", "tip_floor")] == [
         *("later", "base", "8453", "ETH", "op_stack", ""),
     ]
-    assert "Chain 8453 is base: coin ETH, fee model op_stack, base fee by op_stack, a block every 2.0 s." in plain(page)
+    assert "Chain 8453 is base: coin ETH, fee model op_stack, base fee by op_stack, a block every 2 s." in plain(page)
 
 
 def test_chains_that_cannot_be_estimated_are_named_with_the_reason(operator: Operator) -> None:
@@ -221,6 +221,11 @@ def test_back_to_the_form_keeps_what_was_typed(operator: Operator) -> None:
     assert [again[each].strip() for each in ("quorum", "fee_tokens", "rpc_urls[1].url")] == [
         *("2", USDC.strip(), "https://two.example")
     ]
+
+
+def test_more_nodes_have_rows(operator: Operator) -> None:
+    more = fill(operator, "/networks/new", "more", FIRST)
+    assert [f"rpc_urls[{number}].url" in fields(more) for number in (0, 3, 4)] == [True, True, False]
 
 
 def test_headers_are_kept_unless_they_are_replaced(served: Running, operator: Operator) -> None:

@@ -50,7 +50,7 @@ _NODE = {
     "headers": ("lines", f"Authorization: Bearer key. Values are sealed and not shown again: {_SET} stands for one."),
 }
 _TOKENS = "As in an apply file, each with its rate."
-_MOST_NODES, _SPARE_NODES = 64, 2
+_MOST_NODES = 64
 _MOST_DIGITS = 19  # of a chain id
 _FIRST = ("name", "chain", "chain_id", "native_symbol", "fee_model")
 _FIELDS = [each.name for each in settable_fields(Network) if each.name != "name"]
@@ -128,11 +128,12 @@ class _Form(NamedTuple):
     nodes: list[Json]
     name: str  # of the network to change; empty: of a new one
     tested: int | None = None  # the node to test
+    spare: int = 1  # rows for more nodes
     is_lost: bool = False  # the values of its headers: they were typed in a session that has ended
 
     @property
     def inputs(self) -> list[Input]:
-        return _inputs(not self.name, min(len(self.nodes) + _SPARE_NODES, _MOST_NODES))
+        return _inputs(not self.name, min(len(self.nodes) + self.spare, _MOST_NODES))
 
     def sealed(self, session: Secret) -> str:
         """The values of the headers that were typed, by node; empty: none were."""
@@ -199,7 +200,7 @@ def _read_form(request: PageRequest, name: str) -> _Form:
             values |= _row(len(nodes), url, weight, map(_shown_header, lines))
             typed = known[number] if number < len(known) else {}
             nodes.append(_node(url, weight, [_header(each, typed) for each in lines]))
-    return _Form(values, nodes, name, tested, is_lost)
+    return _Form(values, nodes, name, tested, 3 if form.get("do") == "more" else 1, is_lost)
 
 
 def _row(number: int, url: str, weight: str, headers: Iterable[str]) -> dict[str, str]:
