@@ -40,6 +40,7 @@ from relaydeck.fees.gas_price import (
 from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, FeeOptions, Trace
 from relaydeck.fees.models import MODELS, Charge, FeeModel
 from relaydeck.fees.rates import NATIVE, Rate, find_token, uptime_feed
+from relaydeck.networks.chains import ChainFacts
 from relaydeck.networks.evm import rlp
 from relaydeck.networks.evm.errors import BadTransaction, NodeError, lacks_block
 from relaydeck.networks.evm.node_figures import NodeFigures
@@ -69,6 +70,10 @@ class Job:
     @property
     def model(self) -> FeeModel:
         return MODELS[self.network.fee_model]
+
+    @property
+    def facts(self) -> ChainFacts:
+        return self.cache.pool.rules.facts
 
     @property
     def cached_price(self) -> CachedValue[Price]:
@@ -148,7 +153,7 @@ class Job:
 
     def greatest_limit(self, price: Price) -> int | None:
         """Of a transaction, by the chain and by its newest block; None: neither is known."""
-        known = [each for each in (self.network.facts.gas_limit_cap, price.gas_limit) if each is not None]
+        known = [each for each in (self.facts.gas_limit_cap, price.gas_limit) if each is not None]
         return min(known, default=None)
 
     def model_answers(self, gas: Gas) -> list[Any]:
@@ -255,8 +260,7 @@ async def _charge(job: Job, price: Price, deadline: float) -> Charge:
             await _require_nonce(job, deadline)
         raise as_revert(error) from None
     job.check_need(gas)
-    margin = job.network.facts.gas_margin_percent
-    charge = job.model.charge(job.transaction, gas, job.model_answers(gas), margin)
+    charge = job.model.charge(job.transaction, gas, job.model_answers(gas), job.facts.gas_margin_percent)
     if job.trace is not None:
         explain.fee_model(job.trace, job.model.name, charge)
     return charge

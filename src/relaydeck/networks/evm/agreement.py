@@ -30,7 +30,7 @@ def shown_answer(value: Any) -> str:
     return str(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Subject(Generic[T]):
     """What nodes are asked about, and when two answers agree."""
 
@@ -44,6 +44,9 @@ class Subject(Generic[T]):
         if isinstance(one, NodeError) or isinstance(other, NodeError):
             return isinstance(one, NodeError) and isinstance(other, NodeError)
         return self.same(one, other)
+
+    def is_refused(self, value: T | NodeError) -> bool:
+        return isinstance(value, NodeError) or self.refuses(value)
 
     def said(self, value: T | NodeError) -> str:
         return refusal(value) if isinstance(value, NodeError) else self.shown(value)
@@ -126,7 +129,10 @@ class Agreement:
 
     async def ask(self, call: Call[T], about: Subject[T]) -> Answer[T]:
         """Raises `NodeError` when the nodes agree on it, `NodesUnreachable`, `NodesDisagree`."""
-        decision = self.settle(await self._heard(call, about), about)
+        said = await self._calls.hear(call, self._quorum())
+        if len(said) == 1 == self._quorum() and not about.is_refused(said[0].value):  # one node decides
+            return Answer(said[0].value, said[0].node.shown)
+        decision = self.settle(await self._enough(said, call, about), about)
         if isinstance(decision.chosen.value, NodeError):
             raise decision.chosen.value
         return Answer(decision.chosen.value, decision.nodes)
@@ -134,7 +140,7 @@ class Agreement:
     async def ask_each(self, call: Call[list[Any]], subjects: Sequence[Subject[Any]]) -> list[Decision | NodesDisagree]:
         """Several questions in one request. What is decided may be a `NodeError`."""
         whole: Subject[list[Any]] = Subject("", lambda one, other: _all_agree(subjects, one, other), refuses=_has_error)
-        said = await self._heard(call, whole)
+        said = await self._enough(await self._calls.hear(call, self._quorum()), call, whole)
         return [self.settled(*each) for each in zip(by_question(said, len(subjects)), subjects, strict=True)]
 
     def settled(self, said: Sequence[Said], about: Subject[Any]) -> Decision | NodesDisagree:
@@ -143,13 +149,9 @@ class Agreement:
         except NodesDisagree as failure:
             return failure
 
-    async def _heard(self, call: Call[T], about: Subject[T]) -> list[Said]:
-        quorum = self._quorum()
-        said = await self._calls.hear(call, quorum)
-        first = said[0].value
-        if quorum == 1 and (
-            isinstance(first, NodeError) or about.refuses(first)
-        ):  # confirmed by a second node, if there is one
+    async def _enough(self, said: list[Said], call: Call[T], about: Subject[T]) -> list[Said]:
+        """What was said and, if that does not decide, what more nodes say."""
+        if self._quorum() == 1 and about.is_refused(said[0].value):  # confirmed by a second node, if there is one
             said += await self._calls.hear_more(call, 1)
         if not majority(said, about):
             said += await self._calls.hear_more(call, MOST_NODES - len(said))
