@@ -205,7 +205,11 @@ _MOST_COMPARED = 1000  # failed deliveries of a receiver, the next ones first
 # A delivery has a due time above 0 if, and only if, an attempt failed and another one follows. The condition on FREE
 # finds it in the index by receiver, behind those that were never attempted.
 _FAILED = f"notification_id = {{receiver}} AND due_at IS NOT NULL AND due_at > 0 AND {FREE} > 0"
-_ENDED = "(SELECT max(finished_at) FROM deliveries WHERE notification_id = {receiver} AND state = '{state}')"
+# The last condition follows, but selects the index.
+_ENDED = (
+    "(SELECT max(finished_at) FROM deliveries"
+    " WHERE notification_id = {receiver} AND state = '{state}' AND finished_at IS NOT NULL)"
+)
 _LAST_DELIVERED, _LAST_DEAD = (
     f"coalesce({_ENDED.format(receiver='n.id', state=state)}, 0)" for state in ("delivered", "dead")
 )
@@ -292,7 +296,8 @@ _LAST_FAILURE = (
 )
 _LAST_SUCCESS = (
     "SELECT finished_at, (SELECT id FROM events e WHERE e.seq = d.seq) AS event FROM deliveries d"
-    " WHERE notification_id = :receiver AND state = 'delivered' ORDER BY finished_at DESC LIMIT 1"
+    " WHERE notification_id = :receiver AND state = 'delivered' AND finished_at IS NOT NULL"
+    " ORDER BY finished_at DESC LIMIT 1"
 )
 
 
