@@ -19,11 +19,22 @@ from relaydeck.store.open_store import Store
 from tests.admin.conftest import Admin, refusal
 from tests.admin.test_limited_tokens import token_of
 from tests.conftest import DEMO
+from tests.support.places import ENGINES, choose
+from tests.support.postgres import PostgresServer
 from tests.support.running import Running, run_command
 from tests.support.seeding import issue, opened
 
 KEY = "0x" + "5e" * 32
 NEEDS_ANOTHER = "a change that needs two cannot be approved by its author, nor by a token that the author made"
+
+
+@pytest.fixture
+def home(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    home = tmp_path / "home"
+    if getattr(request, "param", "") == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        choose(home, server.url(server.fresh()))
+    return home
 
 
 @pytest.fixture
@@ -116,6 +127,7 @@ def test_a_change_becomes_a_proposal_and_an_approval_makes_it(guarded: Admin) ->
     assert guarded.get("proposals?state=open") == []
 
 
+@pytest.mark.parametrize("home", ENGINES, indirect=True)
 def test_every_kind_of_change_is_held_up(guarded: Admin) -> None:
     relayer = {"name": "New", "network": "sepolia", "network_type": "evm", "signer_id": "ops"}
     changes: list[tuple[str, str, Any]] = [
@@ -186,6 +198,7 @@ def test_an_approval_against_a_change_in_between_says_what_changed(guarded: Admi
     assert (states[first], states[applied], relayer_name(guarded)) == ("open", "open", "Forced")
 
 
+@pytest.mark.parametrize("home", ENGINES, indirect=True)
 def test_of_two_approvals_at_once_one_applies(guarded: Admin) -> None:
     proposal = proposed(guarded, "PATCH", "relayers/sepolia-1", {"name": "Other"})
     tokens = [issue(guarded.running.home, f"approver {number}", "owner") for number in range(8)]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Annotated, Any, get_args
 
 import click
@@ -21,7 +22,7 @@ from relaydeck.api.records import Proposal, Protection, RecordKind
 from relaydeck.cli.operation_commands import identity, list_command
 from relaydeck.cli.options import anywhere, as_json
 from relaydeck.cli.output import Shape, about, print_change, print_record, print_steps, show
-from relaydeck.cli.reply import Json, Proposed
+from relaydeck.cli.reply import Json, OutdatedPlan, Proposed, Refused
 from relaydeck.cli.target import target
 from relaydeck.errors import OperatorError
 
@@ -97,7 +98,12 @@ def _deciding(operation: Operation, done: str, help: str) -> None:
     @anywhere
     def run(identifier: str, as_json: bool, reason: str = "") -> None:
         document = {"reason": reason} if operation.request else None
-        found = target().call(operation, identifier, document=document).data
+        try:
+            found = target().call(operation, identifier, document=document).data
+        except Refused as refusal:
+            if refusal.status != HTTPStatus.PRECONDITION_FAILED:
+                raise
+            raise OutdatedPlan(*(refusal.members.get(each, ()) for each in ("changes", "records"))) from None
         print_change(found, as_json, f"{done} proposal {identifier}")
 
     command: Callable[..., Any] = click.argument("reason")(run) if operation.request else run

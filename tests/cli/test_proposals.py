@@ -1,0 +1,114 @@
+"""Changes that need two, typed: on a home and on a server, with the exit codes that a pipeline acts on."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import DEMO
+from tests.support.fork_server import Done
+from tests.support.running import Running, run_command
+from tests.support.seeding import issue
+
+CHANGED = DEMO.replace("gas_price_cap = 100000000000", "gas_price_cap = 7")
+
+
+@pytest.fixture
+def protected(home: Path) -> Path:
+    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    assert run_command(home, "protection", "create", "main", "--network", "sepolia").returncode == 0
+    return home
+
+
+@pytest.fixture
+def running(protected: Path) -> Iterator[Running]:
+    with Running(protected, token=issue(protected, "author", "owner"), monitor_interval_seconds="3600") as served:
+        yield served
+
+
+def typed(running: Running, *words: str, stdin: str = "", token: str = "") -> Done:
+    at = {"url": f"http://127.0.0.1:{running.port}", "token": token or running.token}
+    return run_command(running.home, *words, stdin=stdin, **at)
+
+
+def newest(running: Running) -> str:
+    identifier: str = running.ask("GET", "/admin/v1/proposals?order=newest").json["data"][0]["id"]
+    return identifier
+
+
+def test_on_a_home_a_change_waits_and_is_forced(protected: Path) -> None:
+    done = run_command(protected, "relayer", "update", "sepolia-1", "name=Other", "--reason", "tidy up")
+    (found,) = json.loads(run_command(protected, "proposal", "list", "--json").stdout)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (
+        3,
+        "",
+        [
+            f"relaydeck: the change needs two: it is the proposal {found['id']} now, and another has to approve it",
+            f"Nothing was changed yet. See 'relaydeck proposal show {found['id']}'.",
+        ],
+    )
+    shown = run_command(protected, "proposal", "show", found["id"]).stdout.splitlines()
+    assert shown[-2:] == ["~ relayer sepolia-1", "    name: Sepolia one -> Other"]
+    own = run_command(protected, "proposal", "approve", found["id"])
+    assert (own.returncode, "cannot be approved by its author" in own.stderr) == (1, True)
+    assert run_command(protected, "proposal", "force", found["id"], "alone here").returncode == 0
+    assert json.loads(run_command(protected, "relayer", "show", "sepolia-1", "--json").stdout)["name"] == "Other"
+
+
+def test_on_a_home_an_apply_waits_too_and_a_wrong_file_is_refused_as_ever(protected: Path) -> None:
+    wrong = run_command(protected, "apply", "-", stdin=CHANGED.replace('signer_id = "ops"', 'signer_id = "none"'))
+    assert (wrong.returncode, "there is no such signer, in this file or stored" in wrong.stderr) == (1, True)
+    assert run_command(protected, "apply", "-", stdin=CHANGED).returncode == 3
+    (found,) = json.loads(run_command(protected, "proposal", "list", "--json").stdout)
+    assert run_command(protected, "proposal", "force", found["id"], "alone here").returncode == 0
+    again = run_command(protected, "apply", "-", stdin=CHANGED)
+    assert (again.returncode, again.stdout) == (0, "nothing to change: the stored records match the file\n")
+
+
+def test_an_apply_on_a_server_is_pinned_to_the_reviewed_plan(running: Running) -> None:
+    plan = json.loads(typed(running, "apply", "-", "--plan", "--json", stdin=CHANGED).stdout)
+    done = typed(running, "apply", "-", "--revision", plan["revision"], "--reason", "ü", stdin=CHANGED)
+    found = running.ask("GET", f"/admin/v1/proposals/{newest(running)}").json["data"]
+    fingerprint = plan["revision"].partition("-")[2]
+    assert (done.returncode, found["revision"].strip('"').partition("-")[2], found["reason"]) == (3, fingerprint, "ü")
+
+
+def waited(running: Running, decision: str, *reason: str) -> Done:
+    """`apply --wait`, while another decides."""
+    approver = issue(running.home, "approver", "owner")
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(typed, running, "apply", "-", "--wait", "10m", stdin=CHANGED)
+        while not running.ask("GET", "/admin/v1/proposals").json["data"]:
+            assert not waiting.done(), waiting.result()
+        assert typed(running, "proposal", decision, newest(running), *reason, token=approver).returncode == 0
+        return waiting.result()
+
+
+def test_a_waiting_apply_ends_with_the_approval(running: Running) -> None:
+    done = waited(running, "approve")
+    assert (done.returncode, done.stdout) == (0, "changed: 1 relayer\n")
+    assert done.stderr == f"waiting for the approval of proposal {newest(running)}\n"
+
+
+def test_a_waiting_apply_ends_with_the_rejection(running: Running) -> None:
+    done = waited(running, "reject", "not before Monday")
+    assert (done.returncode, done.stdout) == (4, "")
+    words = [f"relaydeck: the proposal {newest(running)} is rejected", "not before Monday"]
+    assert done.stderr.splitlines()[1:] == words
+
+
+def test_a_waiting_apply_ends_with_its_time(running: Running) -> None:
+    done = typed(running, "apply", "-", "--wait", "1s", stdin=CHANGED)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert typed(running, "apply", "-", "--wait", "soon", stdin=CHANGED).returncode == 2
+
+
+def test_a_change_that_somebody_made_meanwhile_is_named(running: Running) -> None:
+    assert typed(running, "apply", "-", stdin=CHANGED).returncode == 3
+    first = newest(running)
+    assert typed(running, "relayer", "update", "sepolia-1", "name=Other").returncode == 3
+    assert typed(running, "proposal", "force", newest(running), "at night").returncode == 0
+    done = typed(running, "proposal", "approve", first, token=issue(running.home, "approver", "owner"))
+    assert (done.returncode, "relayer.updated" in done.stderr, "token:author" in done.stderr) == (1, True, True)
