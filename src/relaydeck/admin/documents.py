@@ -34,17 +34,10 @@ _decode_document = body_decoder(dict[str, Any])
 _decode_apply = body_decoder(ApplyRequest)
 
 
-class _LargeDocument(msgspec.Struct, forbid_unknown_fields=True):
-    networks: msgspec.Raw | UnsetType = UNSET
-    signers: msgspec.Raw | UnsetType = UNSET
-    notifications: msgspec.Raw | UnsetType = UNSET
-    relayers: msgspec.Raw | UnsetType = UNSET
-
-
 class _LargeApply(msgspec.Struct, forbid_unknown_fields=True):
     """A large apply request before its records are decoded."""
 
-    document: _LargeDocument
+    document: dict[str, msgspec.Raw]
     references: msgspec.Raw | UnsetType = UNSET
     prune: msgspec.Raw | UnsetType = UNSET
     plan_only: msgspec.Raw | UnsetType = UNSET
@@ -97,18 +90,14 @@ def decode_apply(headers: Mapping[bytes, bytes], body: bytes) -> ApplyRequest:
     if len(body) <= _SMALL:
         return _decode_apply(headers, body)  # type: ignore[no-any-return]
     given: _LargeApply = _decode_outline(headers, body)
-    document = {name: _decoded_by_record(each) for name, each in _given(given.document)}
-    rest = {name: _decoded(each) for name, each in _given(given) if name not in ("document", "references")}
+    document = {name: _decoded_by_record(each) for name, each in given.document.items()}
+    options = {"prune": given.prune, "plan_only": given.plan_only}
+    rest = {name: _decoded(each) for name, each in options.items() if each is not UNSET}
     references = {} if given.references is UNSET else {"references": _decoded_by_record(given.references)}
     try:
         return msgspec.convert({"document": document, **rest, **references}, ApplyRequest, dec_hook=decode_secret)
     except msgspec.ValidationError as error:
         raise BadRequest(reason_of(error)) from None
-
-
-def _given(outline: msgspec.Struct) -> Iterator[tuple[str, Any]]:
-    values = ((name, getattr(outline, name)) for name in outline.__struct_fields__)
-    return ((name, value) for name, value in values if value is not UNSET)
 
 
 def _decoded_by_record(raw: msgspec.Raw) -> Any:

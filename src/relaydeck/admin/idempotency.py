@@ -132,11 +132,6 @@ def _find(context: ChangeContext, scope: str, key: bytes) -> _StoredResponse | N
 
 def _keep(context: ChangeContext, scope: str, kept: _StoredResponse, key: bytes) -> None:
     purge(context.transaction, context.now)
-    context.transaction.execute(
-        "INSERT INTO idempotency_keys (scope, sealed_answer, created_at) VALUES (:scope, :sealed, :now)",
-        {
-            "scope": scope,
-            "sealed": context.vault.seal(_encrypted(kept, key), _place(scope), context.transaction),
-            "now": context.now,
-        },
-    )
+    sealed = context.vault.seal(_encrypted(kept, key), _place(scope), context.transaction)
+    columns = ("scope", "sealed_answer", "created_at")
+    context.transaction.insert("idempotency_keys", columns, [(scope, sealed, context.now)])

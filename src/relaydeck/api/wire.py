@@ -9,21 +9,8 @@ from typing import Annotated, Any, Literal, Union
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relaydeck.basis import (
-    FAILURES,
-    FEE_MEANING,
-    FIELD_LENGTH,
-    IDENTIFIER_FORM,
-    OTHER_CONFIGS,
-    OTHER_TYPES,
-    RPC_CODES,
-    RPC_IDS,
-    RPC_METHODS,
-    RPC_VERSION,
-    URL_FORM,
-    contract,
-    shown,
-)
+from relaydeck import basis
+from relaydeck.basis import contract, shown
 from relaydeck.fields import field
 from relaydeck.identifiers import Identifier
 from relaydeck.notifications.model import NotificationType
@@ -41,7 +28,7 @@ class _SignerRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
         Identifier | UnsetType,
         field(
             "Your identifier for the signer. Left out, a UUID is generated.",
-            basis=shown("2.2").but(value=IDENTIFIER_FORM),
+            basis=shown("2.2").but(value=basis.IDENTIFIER_FORM),
             example="ops",
         ),
     ] = UNSET
@@ -77,7 +64,7 @@ class NotificationUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         WebAddress | UnsetType,
         field(
             "Where events are sent: an absolute http(s) URL with a host.",
-            basis=shown("4.3").but(value=URL_FORM),
+            basis=shown("4.3").but(value=basis.URL_FORM),
             example="https://hooks.example.com/relaydeck",
         ),
     ] = UNSET
@@ -85,7 +72,7 @@ class NotificationUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         Secret | UnsetType | None,
         field(
             "Left out or null: the key stays as it is. Empty: it is removed. Anything else becomes the key.",
-            basis=shown("4.3").but(value=FIELD_LENGTH),
+            basis=shown("4.3").but(value=basis.FIELD_LENGTH),
             example="a new signing key",
             write_only=True,
         ),
@@ -97,12 +84,14 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One JSON-RPC 2.0 request. Batches and further members are refused."""
 
     # `params` and `id` stay as they were sent: the method decodes the one, the response repeats the other.
-    jsonrpc: Annotated[Literal["2.0"], field("The protocol version.", basis=_RPC.but(value=RPC_VERSION), example="2.0")]
+    jsonrpc: Annotated[
+        Literal["2.0"], field("The protocol version.", basis=_RPC.but(value=basis.RPC_VERSION), example="2.0")
+    ]
     method: Annotated[
         str,
         field(
             "`feeEstimate` is the one described method; any other returns error -32601.",
-            basis=_RPC.but(value=contract("4.5") + RPC_METHODS),
+            basis=_RPC.but(value=contract("4.5") + basis.RPC_METHODS),
             example="feeEstimate",
         ),
     ]
@@ -114,7 +103,7 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         msgspec.Raw,
         field(
             "String, number, null or left out. The response has it as a string.",
-            basis=_RPC.but(type=contract("4.5") + RPC_IDS, meaning=RPC_IDS),
+            basis=_RPC.but(type=contract("4.5") + basis.RPC_IDS, meaning=basis.RPC_IDS),
             example=1,
         ),
     ] = msgspec.Raw(b"null")
@@ -125,12 +114,12 @@ class RpcRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # sentence: 2.2-signer 2.2-response-config 3-no-state
 class Signer(msgspec.Struct, frozen=True):
-    id: Annotated[str, field("Identifier.", basis=shown("2.2").but(value=IDENTIFIER_FORM), example="ops")]
+    id: Annotated[str, field("Identifier.", basis=shown("2.2").but(value=basis.IDENTIFIER_FORM), example="ops")]
     type: Annotated[
         str,
         field(
             "`plain` is shown as `local`; every other type as the request named it.",
-            basis=shown("2.2").but(value=OTHER_TYPES),
+            basis=shown("2.2").but(value=basis.OTHER_TYPES),
             example="provider_c",
         ),
     ]
@@ -138,7 +127,7 @@ class Signer(msgspec.Struct, frozen=True):
         dict[str, str],
         field(
             "The open part of the config. It never holds a secret.",
-            basis=shown("2.2").but(value=OTHER_CONFIGS),
+            basis=shown("2.2").but(value=basis.OTHER_CONFIGS),
             example={"address": "https://secrets.example.com", "key_name": "ops"},
         ),
     ]
@@ -150,7 +139,7 @@ class FeeEstimateResult(msgspec.Struct, frozen=True, kw_only=True):
         str,
         field(
             "Fee-token units for one native coin, as a plain decimal; `1` for the native one.",
-            basis=_RPC.but(value=FEE_MEANING, meaning=FEE_MEANING),
+            basis=_RPC.but(value=basis.FEE_MEANING, meaning=basis.FEE_MEANING),
             example="1",
         ),
     ]
@@ -158,7 +147,7 @@ class FeeEstimateResult(msgspec.Struct, frozen=True, kw_only=True):
         str,
         field(
             "The fee in fee-token units, as a plain decimal, rounded up.",
-            basis=_RPC.but(value=FEE_MEANING, meaning=FEE_MEANING),
+            basis=_RPC.but(value=basis.FEE_MEANING, meaning=basis.FEE_MEANING),
             example="0.000042000000000021",
         ),
     ]
@@ -173,10 +162,15 @@ class RpcError(msgspec.Struct, frozen=True):
     """Why a method failed."""
 
     code: Annotated[
-        int, field("One of the codes listed here.", basis=_RPC.but(value=RPC_CODES, meaning=RPC_CODES), example=-32601)
+        int,
+        field(
+            "One of the codes listed here.",
+            basis=_RPC.but(value=basis.RPC_CODES, meaning=basis.RPC_CODES),
+            example=-32601,
+        ),
     ]
     message: Annotated[
-        str, field("One fixed phrase per code.", basis=_RPC.but(value=RPC_CODES), example="Method not found")
+        str, field("One fixed phrase per code.", basis=_RPC.but(value=basis.RPC_CODES), example="Method not found")
     ]
     description: Annotated[
         str, field("What exactly went wrong.", basis=_RPC, example="feeEstimate is the only method.")
@@ -188,21 +182,23 @@ class RpcResponse(msgspec.Struct, frozen=True, kw_only=True):
     """One JSON-RPC 2.0 response, with exactly one of `result` and `error`."""
 
     jsonrpc: Annotated[
-        Literal["2.0"], field("The protocol version.", basis=_RPC.but(value=RPC_VERSION), example="2.0")
+        Literal["2.0"], field("The protocol version.", basis=_RPC.but(value=basis.RPC_VERSION), example="2.0")
     ] = "2.0"
     id: Annotated[
         str | None,
         field(
             "The request's id as a string, a number as the text that was sent; null when there was none.",
-            basis=_RPC.but(type=contract("4.5") + RPC_IDS, value=RPC_IDS, meaning=RPC_IDS),
+            basis=_RPC.but(type=contract("4.5") + basis.RPC_IDS, value=basis.RPC_IDS, meaning=basis.RPC_IDS),
             example="1",
         ),
     ]
     result: Annotated[
         FeeEstimateResult | UnsetType,
-        field("The result of the method. Present exactly when `error` is not.", basis=_RPC.but(presence=FAILURES)),
+        field(
+            "The result of the method. Present exactly when `error` is not.", basis=_RPC.but(presence=basis.FAILURES)
+        ),
     ] = UNSET
     error: Annotated[
         RpcError | UnsetType,
-        field("Why there is no result. Present exactly when `result` is not.", basis=_RPC.but(presence=FAILURES)),
+        field("Why there is no result. Present exactly when `result` is not.", basis=_RPC.but(presence=basis.FAILURES)),
     ] = UNSET

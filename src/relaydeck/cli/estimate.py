@@ -127,10 +127,9 @@ def _test(name: str, blocks: int, svg: Path | None, as_json: bool) -> None:
 
 def _network(name: str) -> Network:
     with existing_store() as store:
-        rows = store.database.read(f"SELECT {network_rows.COLUMNS} FROM networks WHERE name = :name", {"name": name})
-        if not rows:
-            raise RecordNotFound("network")
-        return network_rows.from_row(rows[0], store.vault)
+        if found := network_rows.TABLE.find(store.database.read, store.vault, name):
+            return found
+        raise RecordNotFound("network")
 
 
 def _print_backtest(report: Backtest) -> None:

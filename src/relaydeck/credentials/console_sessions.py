@@ -132,19 +132,11 @@ def open_session(
     for other in others[MOST_OF_TOKEN - 1 :]:
         _end_session(transaction, audit, other.digest, now)
     token = _token(transaction, token_seq)
-    transaction.execute(
-        "INSERT INTO console_sessions (digest, token_seq, created_at, used_at, proof)"
-        " VALUES (:digest, :token, :now, :now, :proof)",
-        {
-            "digest": session_digest(secret),
-            "token": token_seq,
-            "now": int(now),
-            "proof": _session_proof(
-                audit.vault.proofs, session_digest(secret), token.digest, token.kind, int(now), int(now)
-            ),
-        },
-    )
-    _record_action(transaction, audit, "session.opened", session_digest(secret), token, now)
+    digest, moment = session_digest(secret), int(now)
+    proof = _session_proof(audit.vault.proofs, digest, token.digest, token.kind, moment, moment)
+    columns = ("digest", "token_seq", "created_at", "used_at", "proof")
+    transaction.insert("console_sessions", columns, [(digest, token_seq, moment, moment, proof)])
+    _record_action(transaction, audit, "session.opened", digest, token, now)
 
 
 def touch_session(
@@ -177,16 +169,9 @@ def issue_code(context: ChangeContext, token_name: str) -> Secret:
     code = new_session_secret()
     context.transaction.execute("DELETE FROM console_codes WHERE expires_at <= :now", {"now": context.now})
     digest, expires_at = session_digest(code), context.now + CODE_SECONDS
-    context.transaction.execute(
-        "INSERT INTO console_codes (digest, token_seq, expires_at, proof)"
-        " VALUES (:digest, :token, :expires_at, :proof)",
-        {
-            "digest": digest,
-            "token": token.seq,
-            "expires_at": expires_at,
-            "proof": context.vault.proofs.of("console_codes", (digest, token.digest, expires_at)),
-        },
-    )
+    proof = context.vault.proofs.of("console_codes", (digest, token.digest, expires_at))
+    columns = ("digest", "token_seq", "expires_at", "proof")
+    context.transaction.insert("console_codes", columns, [(digest, token.seq, expires_at, proof)])
     return code
 
 

@@ -124,12 +124,8 @@ def store(transaction: Transaction, audit: AuditLog, session: PersonSession, lim
     )
     for other in others[MOST_OF_PERSON - 1 :]:
         end(transaction, audit, "digest = :digest", {"digest": other.digest}, now)
-    columns = (*_PROVEN, "proof", "encrypted_refresh_token", "refreshing_at")
     values = _values(session, audit.vault.proofs) | {"refreshing_at": 0}
-    transaction.execute(
-        f"INSERT INTO person_sessions ({', '.join(columns)}) VALUES ({', '.join(f':{each}' for each in columns)})",
-        values,
-    )
+    transaction.insert("person_sessions", tuple(values), [tuple(values.values())])
     entry = AuditEntry(int(now), person.actor, "session.opened", session_record(session.digest))
     audit.append(transaction, [entry])
 

@@ -11,32 +11,11 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from relaydeck.fees import explain
+from relaydeck.fees import errors, explain, gas_price
 from relaydeck.fees.chain_cache import CachedValue, ChainCache, ChainCaches, result_of
-from relaydeck.fees.errors import (
-    NODE_FAILURES,
-    InternalFailure,
-    InvalidParams,
-    ReceiverNotWhitelisted,
-    RpcFailure,
-    as_estimate_failure,
-    as_revert,
-)
 from relaydeck.fees.exact import plain, round_up, scaled, times
 from relaydeck.fees.gas import Gas, Run
-from relaydeck.fees.gas_price import (
-    Price,
-    base_fees_question,
-    check_blob_price,
-    check_limit,
-    check_nonce,
-    check_price,
-    in_wei,
-    is_mined_at,
-    own_price,
-    tip_within,
-    typical_base_fee,
-)
+from relaydeck.fees.gas_price import Price
 from relaydeck.fees.model import FeeEstimate, FeeEstimateParams, FeeOptions, Trace
 from relaydeck.fees.models import MODELS, Charge, FeeModel
 from relaydeck.fees.rates import NATIVE, Rate, find_token, uptime_feed
@@ -86,16 +65,16 @@ class Job:
             return None
         if self.transaction.fee_currency is None:
             return self.transaction
-        return None if self.rate is None else in_wei(self.transaction, self.rate)
+        return None if self.rate is None else gas_price.in_wei(self.transaction, self.rate)
 
     def check_price(self, price: Price) -> None:
         if self.own is not None:
-            check_price(self.own, price.base_fee or 0)
+            gas_price.check_price(self.own, price.base_fee or 0)
 
     def priced(self, price: Price) -> Price:
         """What this transaction pays per gas: a signed one by its own fields, any other by the network's data."""
         if self.own is not None:
-            return own_price(self.own, price, self.model.pays_tip)
+            return gas_price.own_price(self.own, price, self.model.pays_tip)
         return market_price(self.network, price)
 
     @property
@@ -121,7 +100,7 @@ class Job:
             return price
         found = price.after(self.network.fee_horizon)
         if found is None or (self.transaction.blob_gas and found.blob_base_fee is None):
-            raise InternalFailure("fee_horizon_blocks is set, and no rule says how the price changes")
+            raise errors.InternalFailure("fee_horizon_blocks is set, and no rule says how the price changes")
         return found
 
     @property
@@ -162,7 +141,7 @@ class Job:
     def _refuses(self, gas: Gas) -> bool:
         try:
             self.check_need(gas)
-        except InvalidParams:
+        except errors.InvalidParams:
             return True
         return False
 
@@ -170,16 +149,16 @@ class Job:
         """Raises `InvalidParams` for a signed transaction with too low a limit, or a nonce that is used."""
         if not self.transaction.is_signed:
             return
-        check_limit(self.transaction, gas.limit if gas.method == "eth_estimateGas" else None, None)
+        gas_price.check_limit(self.transaction, gas.limit if gas.method == "eth_estimateGas" else None, None)
         if isinstance(next_nonce := gas.extra_answers[0], int):
-            check_nonce(self.transaction, next_nonce)
+            gas_price.check_nonce(self.transaction, next_nonce)
 
 
 def market_price(network: Network, price: Price) -> Price:
     """What a transaction without a price of its own pays per gas."""
     if not MODELS[network.fee_model].pays_tip and price.base_fee is not None:
         return price.with_tip(0)
-    return tip_within(price, network.tip_floor, network.tip_ceiling)
+    return gas_price.tip_within(price, network.tip_floor, network.tip_ceiling)
 
 
 def price_fields(transaction: Transaction, price: Price) -> dict[str, str]:
@@ -207,7 +186,7 @@ async def native_fee(job: Job, deadline: float) -> int:
     if job.trace is not None:
         explain.price(job.trace, job.priced(charged), job.cap, job.paid(charged), cached_price.seconds_old)
     if transaction.is_signed:
-        check_limit(transaction, None, job.greatest_limit(price))
+        gas_price.check_limit(transaction, None, job.greatest_limit(price))
     charge = await _charge(job, price, deadline)
     job.rate = charge.rate
     job.check_price(shared)
@@ -230,14 +209,14 @@ _NO_RULE = "not known: no rule says how the price changes"
 async def _look_ahead(job: Job, price: Price, charge: Charge, blob_price: int, deadline: float) -> None:
     """What the transaction costs if it is mined later: at most, by the chain's rule, and as recent blocks changed."""
     try:
-        recent = (await job.cache.pool.ask(base_fees_question(price.block), deadline)).value
-    except NODE_FAILURES:
+        recent = (await job.cache.pool.ask(gas_price.base_fees_question(price.block), deadline)).value
+    except errors.NODE_FAILURES:
         recent = []
     job.later = {"next_block": job.fee(charge, price, blob_price)}
     for blocks in _LATER:
         bound, typical = price.after(blocks - 1), None
         if price.base_fee is not None:
-            typical = typical_base_fee(price.base_fee, recent, blocks - 1)
+            typical = gas_price.typical_base_fee(price.base_fee, recent, blocks - 1)
         job.later[f"in_{blocks}_blocks_at_most"] = _later_fee(job, charge, bound, blob_price)
         usual = None if typical is None else price.at(typical, price.blob_base_fee or blob_price)
         job.later[f"in_{blocks}_blocks_typically"] = _later_fee(job, charge, usual, blob_price)
@@ -246,7 +225,7 @@ async def _look_ahead(job: Job, price: Price, charge: Charge, blob_price: int, d
 def _later_fee(job: Job, charge: Charge, price: Price | None, blob_price: int) -> int | str:
     if price is None or (job.transaction.blob_gas and price.blob_base_fee is None):
         return _NO_RULE
-    if job.own is not None and not is_mined_at(job.own, price):
+    if job.own is not None and not gas_price.is_mined_at(job.own, price):
         return "not mined: its own price would be too low"
     return job.fee(charge, price, blob_price)
 
@@ -258,7 +237,7 @@ async def _charge(job: Job, price: Price, deadline: float) -> Charge:
     except NodeError as error:
         if job.transaction.is_signed:
             await _require_nonce(job, deadline)
-        raise as_revert(error) from None
+        raise errors.as_revert(error) from None
     job.check_need(gas)
     charge = job.model.charge(job.transaction, gas, job.model_answers(gas), job.facts.gas_margin_percent)
     if job.trace is not None:
@@ -269,7 +248,7 @@ async def _charge(job: Job, price: Price, deadline: float) -> Charge:
 async def _require_nonce(job: Job, deadline: float) -> None:
     """The gas of a transaction that cannot be sent any more may fail to be measured: then that is the reason."""
     with suppress(NodeError):
-        check_nonce(job.transaction, (await job.cache.pool.ask(job.next_nonce, deadline)).value)
+        gas_price.check_nonce(job.transaction, (await job.cache.pool.ask(job.next_nonce, deadline)).value)
 
 
 async def _gas(job: Job, run: Run, deadline: float) -> Gas:
@@ -277,7 +256,7 @@ async def _gas(job: Job, run: Run, deadline: float) -> Gas:
     if job.relayer.policies.gas_limit_estimation:
         gas = await job.cache.gas.measure(run, deadline)
     elif limit == 0:
-        raise InvalidParams("the transaction has no gas limit, and gas_limit_estimation is off")
+        raise errors.InvalidParams("the transaction has no gas limit, and gas_limit_estimation is off")
     else:
         gas = await job.cache.gas.own_limit(run, deadline)
     if job.trace is not None:
@@ -292,7 +271,7 @@ async def _blob_price(job: Job, price: Price, deadline: float) -> int:
     if found is None:
         found = await result_of(job.cache.blob_base_fee.take(), deadline)
     if job.transaction.is_signed:
-        check_blob_price(job.transaction, found)
+        gas_price.check_blob_price(job.transaction, found)
     return found
 
 
@@ -341,24 +320,24 @@ class Estimator:
         """Raises `RpcFailure` and nothing else."""
         try:
             return await self._estimate(relayer, network, params, trace)
-        except RpcFailure:
+        except errors.RpcFailure:
             raise
         except Exception as error:
             # The text of an unexpected error may quote a URL, so it is only in the cause.
-            raise InternalFailure(f"an unexpected {type(error).__name__}") from error
+            raise errors.InternalFailure(f"an unexpected {type(error).__name__}") from error
 
     async def _estimate(
         self, relayer: Relayer, network: Network, params: FeeEstimateParams, trace: Trace | None
     ) -> FeeEstimate:
         if not params.network == network.name == relayer.network:
-            raise InvalidParams("network is not the relayer's network")
+            raise errors.InvalidParams("network is not the relayer's network")
         token = find_token(network, params.fee_token)
         transaction = await self._decode(params.transaction, network.chain_id)
         if trace is not None:
             explain.inputs(trace, relayer, network, token, transaction)
             explain.policy(trace, relayer.policies)
         if transaction.type not in MODELS[network.fee_model].types:
-            raise InvalidParams(f"transaction type {transaction.type} is not supported")
+            raise errors.InvalidParams(f"transaction type {transaction.type} is not supported")
         check_receiver(relayer.policies, transaction.to)
         cache = self._cache(relayer.custom_rpc_urls or network.rpc_urls, network)
         deadline = asyncio.get_running_loop().time() + self._options.deadline
@@ -367,8 +346,8 @@ class Estimator:
             job = Job(cache, relayer, network, transaction, trace)
             wei = await self._native_fee(job, deadline)
             rate = await result_of(rate_task, deadline) if rate_task else NATIVE
-        except NODE_FAILURES as failure:
-            raise as_estimate_failure(failure) from None
+        except errors.NODE_FAILURES as failure:
+            raise errors.as_estimate_failure(failure) from None
         return self._converted(job, wei, rate, token)
 
     async def _native_fee(self, job: Job, deadline: float) -> int:
@@ -377,7 +356,7 @@ class Estimator:
         started, steps = self._monotonic(), len(job.trace.steps) if job.trace else 0
         try:
             return await native_fee(job, deadline)
-        except (RpcFailure, NodeError) as failure:
+        except (errors.RpcFailure, NodeError) as failure:
             is_behind = isinstance(failure, NodeError) and lacks_block(failure)
             if not job.cached_price.expire(started) and not is_behind:
                 raise
@@ -393,8 +372,8 @@ class Estimator:
         deadline = asyncio.get_running_loop().time() + self._options.deadline
         try:
             rate = await result_of(cache.rate(token, uptime_feed(network)).take(), deadline)
-        except NODE_FAILURES as failure:
-            raise as_estimate_failure(failure) from None
+        except errors.NODE_FAILURES as failure:
+            raise errors.as_estimate_failure(failure) from None
         rate.check_age(self._now(), self._options.max_skew)
         return rate
 
@@ -406,7 +385,7 @@ class Estimator:
                 decode, text, chain_id=chain_id, max_bytes=self._options.max_transaction_bytes
             )
         except BadTransaction as fault:
-            raise InvalidParams(str(fault)) from None
+            raise errors.InvalidParams(str(fault)) from None
 
     def _converted(self, job: Job, wei: int, rate: Rate, token: FeeToken | None) -> FeeEstimate:
         now, trace = self._now(), job.trace
@@ -430,7 +409,7 @@ class Estimator:
         async def warm_one(network: Network) -> None:
             relayer = Relayer("", "", network.name, "evm", _NOBODY, "")
             params = FeeEstimateParams(network.native_symbol, network.name, _transfer_of_nothing(network.chain_id))
-            with suppress(RpcFailure):  # it shows with the first estimate
+            with suppress(errors.RpcFailure):  # it shows with the first estimate
                 await self._estimate(relayer, network, params, None)
 
         await gather_some(_WARMED_TOGETHER, warm_one, [each for each in networks if each.rpc_urls])
@@ -461,6 +440,6 @@ def check_receiver(policies: Policies, to: str | None) -> None:
     if not policies.whitelist_receivers:
         return
     if to is None:
-        raise ReceiverNotWhitelisted("the transaction creates a contract, and the relayer has a whitelist")
+        raise errors.ReceiverNotWhitelisted("the transaction creates a contract, and the relayer has a whitelist")
     if all(to != receiver.lower() for receiver in policies.whitelist_receivers):
-        raise ReceiverNotWhitelisted(f"{to} is not on the relayer's whitelist")
+        raise errors.ReceiverNotWhitelisted(f"{to} is not on the relayer's whitelist")

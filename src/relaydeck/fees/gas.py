@@ -15,17 +15,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from relaydeck.networks.evm import errors
 from relaydeck.networks.evm.agreement import Subject, shown_answer, similar
 from relaydeck.networks.evm.client import OneNode
-from relaydeck.networks.evm.errors import (
-    AnswerTooLarge,
-    ErrorKind,
-    NodeError,
-    NodesDisagree,
-    UrlFailed,
-    error_kind,
-    lacks_block,
-)
 from relaydeck.networks.evm.header import Header
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.pool import NodePool
@@ -87,11 +79,11 @@ class Run(msgspec.Struct, frozen=True):
     def checked(self, used: int, limit: int = 0) -> int:
         """The gas, unless that is impossible. `limit`: that it ran with, if any. Raises `UrlFailed`."""
         if used < intrinsic_gas(self.call):
-            raise UrlFailed("answered less gas than the transaction costs before it runs")
+            raise errors.UrlFailed("answered less gas than the transaction costs before it runs")
         if limit and used > limit:
-            raise UrlFailed("answered more gas than the limit that the transaction ran with")
+            raise errors.UrlFailed("answered more gas than the limit that the transaction ran with")
         if self.greatest is not None and used > self.greatest:
-            raise UrlFailed("answered more gas than a transaction can use")
+            raise errors.UrlFailed("answered more gas than a transaction can use")
         return used
 
     @property
@@ -127,7 +119,7 @@ class Gas(msgspec.Struct, frozen=True):
 
 
 def _is_value(answer: Any) -> bool:
-    return not isinstance(answer, NodeError)
+    return not isinstance(answer, errors.NodeError)
 
 
 def _same_answer(question: Question[Any], one: Any, other: Any) -> bool:
@@ -139,7 +131,7 @@ def _same_answer(question: Question[Any], one: Any, other: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class Simulated:
     used: int
-    failure: NodeError | None
+    failure: errors.NodeError | None
 
 
 # How `eth_estimateGas` is asked, the best first: nodes differ in what they accept.
@@ -162,7 +154,7 @@ def _without_price(run: Run) -> tuple[Any, ...]:
 _FORMS = (_with_funds, _pending, _latest, _without_price)
 
 
-class _NoSimulation(NodeError):
+class _NoSimulation(errors.NodeError):
     """The node does not offer it, and others may."""
 
 
@@ -181,7 +173,7 @@ class GasMeter:
                 return await self._agreed(run, self._measured, deadline)
             except _NoSimulation:
                 pass
-            except NodesDisagree:
+            except errors.NodesDisagree:
                 if self._can_simulate:
                     raise
         return await self._agreed(replace(run, simulated=False), self._measured, deadline)
@@ -235,12 +227,12 @@ class GasMeter:
         limit: list[Question[Any]] = [_estimate(_with_funds(run))] if run.wants_limit else []
         try:
             first, *rest = await node.ask(simulation(run), *limit, *run.extra_calls)
-        except AnswerTooLarge:  # it lists every log
+        except errors.AnswerTooLarge:  # it lists every log
             return None
-        if isinstance(first, NodeError):
+        if isinstance(first, errors.NodeError):
             if _is_not_offered(first):
                 self._without_simulation.add(node.key)
-            elif lacks_block(first) and len(self._pool.usable) > 1:
+            elif errors.lacks_block(first) and len(self._pool.usable) > 1:
                 raise first
             return None
         need, answers = next((each for each in rest[: len(limit)] if isinstance(each, int)), None), rest[len(limit) :]
@@ -250,7 +242,7 @@ class GasMeter:
             return Gas(run.checked(first.used, run.own_limit), _SIMULATED, need, run.priced(), answers)
         return await self._after_failure(node, run, first.failure, answers)
 
-    async def _after_failure(self, node: OneNode, run: Run, failure: NodeError, answers: list[Any]) -> Gas:
+    async def _after_failure(self, node: OneNode, run: Run, failure: errors.NodeError, answers: list[Any]) -> Gas:
         """Was it only the limit? A signed transaction keeps its limit, and the caller compares."""
         if not run.own_limit:
             raise failure
@@ -274,14 +266,14 @@ class GasMeter:
         while True:
             params = _FORMS[number](run)
             found, *answers = await node.ask(_estimate(params), *extra_calls)
-            if not isinstance(found, NodeError):
+            if not isinstance(found, errors.NodeError):
                 if run.is_plain and accepted > self._form(node):
                     self._forms[node.key] = accepted
                 if run.needs_extra:
                     _require_answers(answers)
                 return run.checked(found), params[0], answers
             number += 1
-            if number == len(_FORMS) or error_kind(found) is ErrorKind.REVERTED:
+            if number == len(_FORMS) or errors.error_kind(found) is errors.ErrorKind.REVERTED:
                 raise found
             if found.code == _INVALID_PARAMS:  # it is the form that the node does not accept, not the transaction
                 accepted = number
@@ -294,7 +286,7 @@ class GasMeter:
         call = run.priced(gas=hex(run.own_limit))
         params = (call, run.pending, run.override) if self._form(node) == 0 else (call, run.at)
         (found,) = await node.ask(Question("eth_call", params, read_bytes))
-        return not isinstance(found, NodeError)
+        return not isinstance(found, errors.NodeError)
 
 
 async def find_ways(ask: Callable[[Question[Any]], Awaitable[Any]], head: Header) -> tuple[str, ...]:
@@ -312,7 +304,7 @@ async def find_ways(ask: Callable[[Question[Any]], Awaitable[Any]], head: Header
     }
     found = []
     for name, question in tried.items():
-        with suppress(NodeError):
+        with suppress(errors.NodeError):
             await ask(question)
             found.append(name)
     return tuple(found)
@@ -321,13 +313,13 @@ async def find_ways(ask: Callable[[Question[Any]], Awaitable[Any]], head: Header
 def _require_answers(answers: Sequence[Any]) -> None:
     """Raise the error after which another node may answer. A refusal is an answer: what is asked may not exist."""
     for answer in answers:
-        if not isinstance(answer, NodeError) or _is_not_offered(answer):
+        if not isinstance(answer, errors.NodeError) or _is_not_offered(answer):
             continue
-        if error_kind(answer) in (ErrorKind.PASSING, ErrorKind.DENIED):
+        if errors.error_kind(answer) in (errors.ErrorKind.PASSING, errors.ErrorKind.DENIED):
             raise answer
 
 
-def _is_not_offered(error: NodeError) -> bool:
+def _is_not_offered(error: errors.NodeError) -> bool:
     """Whether the node lacks the method."""
     return error.code == _UNKNOWN_METHOD or bool(_NOT_OFFERED.search(error.message[:_LONGEST_READ]))
 
@@ -354,15 +346,15 @@ def read_simulation(answer: Any) -> Simulated:
         (call,) = block["calls"]
         used, status = read_gas(call["gasUsed"]), read_quantity(call["status"])
     except (TypeError, ValueError, KeyError):
-        raise UrlFailed("answered something other than a simulation") from None
+        raise errors.UrlFailed("answered something other than a simulation") from None
     return Simulated(used, None if status else _failure(call))
 
 
-def _failure(call: dict[str, Any]) -> NodeError:
+def _failure(call: dict[str, Any]) -> errors.NodeError:
     error = call.get("error")
     error = error if isinstance(error, dict) else {}
     message, data = error.get("message"), error.get("data") or call.get("returnData")
     message = message if isinstance(message, str) else ""
     if data == "0x" and "revert" not in message:  # out of gas and the like: the message is the reason
         data = None
-    return NodeError(_FAILED, message, data)
+    return errors.NodeError(_FAILED, message, data)

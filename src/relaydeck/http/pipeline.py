@@ -17,20 +17,8 @@ from typing import TypeVar
 
 import msgspec
 
+from relaydeck import errors
 from relaydeck.credential import Credential, FindCredential, Unverified
-from relaydeck.errors import (
-    BadFraming,
-    BadRequest,
-    RequestError,
-    ServerFailure,
-    StoreMisuse,
-    StoreTrouble,
-    TooManyRequests,
-    Unauthorized,
-    UnknownPath,
-    WrongMethod,
-    described,
-)
 from relaydeck.http.access_log import ANONYMOUS, AccessLog
 from relaydeck.http.body import BodyReader, IncomingBody
 from relaydeck.http.envelope import failure_body
@@ -83,7 +71,7 @@ class Route(msgspec.Struct, frozen=True):
     page: Callable[[bytes], bytes] | None = None  # query -> body, from the read model after it has caught up
     scoped_page: Callable[[RecordScope, bytes], Awaitable[bytes]] | None = None  # `page` for a credential with a scope
     answer: Callable[[Call], Awaitable[Reply]] | None = None
-    denied: type[RequestError] = Unauthorized  # raised when the credential lacks the permission
+    denied: type[errors.RequestError] = errors.Unauthorized  # raised when the credential lacks the permission
     max_body: int = 0  # the largest body in bytes, where it is not that of every operation
     reads_late: bool = False  # the operation can refuse a request without its body, and reads the body by itself
 
@@ -146,7 +134,7 @@ class Pipeline:
         try:
             found = (self._exact_routes.get(scope["raw_path"]) or {}).get(scope["method"])
             route, argument = found or self._find_route(scope["method"], scope["path"], scope["raw_path"])
-        except RequestError:
+        except errors.RequestError:
             return ""
         if route.name == "console" and argument:
             return "/console/{page}"
@@ -205,7 +193,7 @@ class Pipeline:
                         self._decision, self._limit_headers = decision, (allowance.policy, left)
                     extra += self._limit_headers
                     if not decision[0]:
-                        raise TooManyRequests(decision[3])
+                        raise errors.TooManyRequests(decision[3])
             if route.page is not None:
                 if b"relaydeck-min-revision" in headers:
                     await self._reach(_revision(headers[b"relaydeck-min-revision"]))
@@ -259,17 +247,17 @@ class Pipeline:
         if incoming is not None and incoming.is_unread and stream is None:
             await self._bodies.discard(incoming)
 
-    def _failure_of(self, error: Exception, request_id: bytes) -> RequestError:
+    def _failure_of(self, error: Exception, request_id: bytes) -> errors.RequestError:
         """The failure to answer with. Those of the service are logged."""
-        if isinstance(error, StoreTrouble) and not isinstance(error, StoreMisuse):
-            error = ServerFailure(f"the database failed: {error}")
-        if not isinstance(error, RequestError):
+        if isinstance(error, errors.StoreTrouble) and not isinstance(error, errors.StoreMisuse):
+            error = errors.ServerFailure(f"the database failed: {error}")
+        if not isinstance(error, errors.RequestError):
             # Its type and place, never its text, which might quote the caller.
-            place = {"request_id": request_id.decode(), "error": described(error), "at": innermost(error)}
+            place = {"request_id": request_id.decode(), "error": errors.described(error), "at": innermost(error)}
             self._log.event("error", "a request failed unexpectedly: please report this line", **place)
             self._access_log.count_unexpected()
-            return ServerFailure("unexpected")
-        if isinstance(error, ServerFailure):
+            return errors.ServerFailure("unexpected")
+        if isinstance(error, errors.ServerFailure):
             self._log.event("error", error.advice, request_id=request_id.decode(), reason=error.reason)
         return error
 
@@ -302,7 +290,7 @@ def _merged(headers: Headers) -> dict[bytes, bytes]:
 
 def _revision(given: bytes) -> int:
     if not given.isdigit() or len(given) > 18:
-        raise BadRequest("Relaydeck-Min-Revision is not a revision")
+        raise errors.BadRequest("Relaydeck-Min-Revision is not a revision")
     return int(given)
 
 
@@ -323,7 +311,7 @@ def _require_chunks(headers: dict[bytes, bytes]) -> None:
     closes the connection after its response, as RFC 9112 section 6.3 allows.
     """
     if headers[b"transfer-encoding"].lower() != b"chunked":
-        raise BadFraming("the only transfer encoding that is accepted is chunked")
+        raise errors.BadFraming("the only transfer encoding that is accepted is chunked")
 
 
 def _release_frames(error: BaseException) -> None:
@@ -383,7 +371,7 @@ class Router:
             return _of_method(exact, method)
         methods, identifier = self._with_identifier(segments)
         if methods is None:
-            raise UnknownPath("nothing is served at this path" + self._near(raw_path))
+            raise errors.UnknownPath("nothing is served at this path" + self._near(raw_path))
         return _of_method(methods, method), identifier
 
     def _near(self, raw_path: bytes) -> str:
@@ -406,7 +394,7 @@ class Router:
 
 def _of_method(methods: Mapping[str, T], method: str) -> T:
     if method not in methods:
-        raise WrongMethod(", ".join(methods))
+        raise errors.WrongMethod(", ".join(methods))
     return methods[method]
 
 

@@ -55,14 +55,10 @@ class RelayerDirectory:
 
     def read(self, relayer_id: str) -> tuple[Relayer, Network]:
         """Like `find`, without an event loop and without the cache."""
-        rows = self._database.read(f"SELECT {relayer_rows.COLUMNS} FROM relayers WHERE id = :id", {"id": relayer_id})
-        if not rows:
+        relayer = relayer_rows.TABLE.find(self._database.read, self._vault, relayer_id)
+        if relayer is None:
             raise RelayerNotFound(relayer_id)
-        relayer = relayer_rows.from_row(rows[0], self._vault)
-        networks = self._database.read(
-            f"SELECT {network_rows.COLUMNS} FROM networks WHERE name = :name",
-            {"name": relayer.network},
-        )
-        if not networks:
+        network = network_rows.TABLE.find(self._database.read, self._vault, relayer.network)
+        if network is None:
             raise RelayerNotFound(relayer_id)  # both were removed between the two reads
-        return relayer, network_rows.from_row(networks[0], self._vault)
+        return relayer, network

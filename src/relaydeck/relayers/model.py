@@ -5,21 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from relaydeck.basis import (
-    ALL_POLICIES,
-    AMOUNT_UNITS,
-    DISABLED_REASONS,
-    FIELD_LENGTH,
-    IDENTIFIER_FORM,
-    NETWORK_TYPES,
-    NODE_URLS,
-    PAUSED,
-    RELAYER_PRESENCE,
-    SYSTEM_DISABLED,
-    UNUSED_POLICIES,
-    contract,
-    shown,
-)
+from relaydeck import basis
+from relaydeck.basis import contract, shown
 from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
@@ -27,9 +14,9 @@ from relaydeck.networks.model import NetworkType, RpcUrls, WarnHours
 from relaydeck.quantities import Wei
 from relaydeck.scope import OwnLabels
 
-_SHOWN = shown("2.4").but(presence=RELAYER_PRESENCE)
-_NAMED = _SHOWN.but(value=IDENTIFIER_FORM)
-_POLICY = _SHOWN.but(meaning=ALL_POLICIES)
+_SHOWN = shown("2.4").but(presence=basis.RELAYER_PRESENCE)
+_NAMED = _SHOWN.but(value=basis.IDENTIFIER_FORM)
+_POLICY = _SHOWN.but(meaning=basis.ALL_POLICIES)
 
 
 # sentence: 2.4-policies
@@ -46,7 +33,7 @@ class Policies(msgspec.Struct, frozen=True):
         Wei | UnsetType,
         field(
             "Highest gas price, in Wei. Left out while unset.",
-            basis=_POLICY.but(value=AMOUNT_UNITS),
+            basis=_POLICY.but(value=basis.AMOUNT_UNITS),
             example=100_000_000_000,
         ),
     ] = UNSET
@@ -55,7 +42,7 @@ class Policies(msgspec.Struct, frozen=True):
         field(
             "Lowest balance, in Wei. Nothing under `/api/v1` acts on it; the monitor sends an "
             "event when the balance falls below it.",
-            basis=_SHOWN.but(value=AMOUNT_UNITS, meaning=UNUSED_POLICIES),
+            basis=_SHOWN.but(value=basis.AMOUNT_UNITS, meaning=basis.UNUSED_POLICIES),
             example=0,
         ),
     ] = 0
@@ -63,14 +50,16 @@ class Policies(msgspec.Struct, frozen=True):
         bool,
         field(
             "Stored and shown. Nothing under `/api/v1` acts on it.",
-            basis=_SHOWN.but(meaning=UNUSED_POLICIES),
+            basis=_SHOWN.but(meaning=basis.UNUSED_POLICIES),
             example=False,
         ),
     ] = False
     whitelist_receivers: Annotated[
         Annotated[tuple[EvmAddress, ...], Meta(max_length=1000)],
         field(
-            "The receivers that are allowed. Empty: any receiver.", basis=_POLICY.but(value=FIELD_LENGTH), example=[]
+            "The receivers that are allowed. Empty: any receiver.",
+            basis=_POLICY.but(value=basis.FIELD_LENGTH),
+            example=[],
         ),
     ] = ()
 
@@ -86,7 +75,7 @@ class DisabledReason(msgspec.Struct, frozen=True):
         Literal["NonceSyncFailed"],
         field(
             "The kind of reason. The service sets `NonceSyncFailed` and no other.",
-            basis=shown("2.4").but(value=contract("2.4") + DISABLED_REASONS),
+            basis=shown("2.4").but(value=contract("2.4") + basis.DISABLED_REASONS),
             example="NonceSyncFailed",
         ),
     ]
@@ -101,7 +90,7 @@ class Relayer(msgspec.Struct, frozen=True):
     ]
     network_type: Annotated[
         NetworkType,
-        field("Kind of that network.", basis=_SHOWN.but(value=contract("2.4") + NETWORK_TYPES), example="evm"),
+        field("Kind of that network.", basis=_SHOWN.but(value=contract("2.4") + basis.NETWORK_TYPES), example="evm"),
     ]
     address: Annotated[
         EvmAddress,
@@ -126,13 +115,15 @@ class Relayer(msgspec.Struct, frozen=True):
     ] = UNSET
     paused: Annotated[
         bool,
-        field("Whether an operator has paused it.", basis=_SHOWN.but(meaning=PAUSED), example=False, read_only=True),
+        field(
+            "Whether an operator has paused it.", basis=_SHOWN.but(meaning=basis.PAUSED), example=False, read_only=True
+        ),
     ] = False
     system_disabled: Annotated[
         bool,
         field(
             "Whether the service has disabled it.",
-            basis=_SHOWN.but(meaning=SYSTEM_DISABLED),
+            basis=_SHOWN.but(meaning=basis.SYSTEM_DISABLED),
             example=False,
             read_only=True,
         ),
@@ -144,7 +135,7 @@ class Relayer(msgspec.Struct, frozen=True):
         RpcUrls,
         field(
             "Nodes to use instead of the network's. Left out, with a log entry, when its sealed form does not open.",
-            basis=_SHOWN.but(value=FIELD_LENGTH, meaning=NODE_URLS),
+            basis=_SHOWN.but(value=basis.FIELD_LENGTH, meaning=basis.NODE_URLS),
             sealed_as="sealed_rpc_urls",
         ),
     ] = ()

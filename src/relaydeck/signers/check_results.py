@@ -25,11 +25,14 @@ from relaydeck.store.audit import AuditLog
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ReadRows, Transaction
 from relaydeck.store.open_store import Store
+from relaydeck.store.rows import upsert_into
 from relaydeck.store.vault import Vault
 from relaydeck.store.writer import Writer
 from relaydeck.timestamps import utc
 
 _SIGNER = f"SELECT seq, {signer_changes.OPENED_COLUMNS} FROM signers"
+_KEPT = ("signer_id", "checked_at", "outcome", "alarm", "result")
+_KEEP = upsert_into("signer_checks", "signer_id", _KEPT)
 _decode = msgspec.json.Decoder(SignerCheck).decode
 
 
@@ -72,19 +75,8 @@ def find_check(read: ReadRows, signer_id: str) -> KeptCheck:
 
 
 def keep(transaction: Transaction, check: SignerCheck, alarm: str) -> None:
-    transaction.execute(
-        "INSERT INTO signer_checks (signer_id, checked_at, outcome, alarm, result)"
-        " VALUES (:id, :at, :outcome, :alarm, :result)"
-        " ON CONFLICT (signer_id) DO UPDATE SET checked_at = excluded.checked_at, outcome = excluded.outcome,"
-        " alarm = excluded.alarm, result = excluded.result",
-        {
-            "id": check.signer_id,
-            "at": check.checked_at,
-            "outcome": check.outcome,
-            "alarm": alarm,
-            "result": msgspec.json.encode(check).decode(),
-        },
-    )
+    values = (check.signer_id, check.checked_at, check.outcome, alarm, msgspec.json.encode(check).decode())
+    transaction.execute(_KEEP, dict(zip(_KEPT, values, strict=True)))
 
 
 _STATES: dict[str, StateName] = {"unreachable": "signer_unreachable", "mismatch": "signer_mismatch"}

@@ -217,10 +217,8 @@ class AuditLog:
 
     def _new_key(self, transaction: Transaction) -> bytes:
         key = secrets.token_bytes(32)
-        transaction.execute(
-            "INSERT INTO audit_keys (name, sealed_key) VALUES ('chain', :sealed)",
-            {"sealed": self.vault.seal(key, _KEY_PLACE, transaction)},
-        )
+        sealed = self.vault.seal(key, _KEY_PLACE, transaction)
+        transaction.insert("audit_keys", ("name", "sealed_key"), [("chain", sealed)])
         return key
 
 

@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar
 from relaydeck.errors import OperatorError
 from relaydeck.scope import Scope
 from relaydeck.store.lock_holder import LockHolder, OnLockWait
+from relaydeck.store.rows import Cursor, Stage, StagedRows, Table, first_row, in_list, named_rows
 from relaydeck.store.rows import Row as Row
-from relaydeck.store.rows import Stage, StagedRows, Table, in_list
 from relaydeck.store.scoped import ScopedStatements
 from relaydeck.store.write_signal import WriteSignal
 
@@ -42,15 +42,6 @@ _ROWS_PER_INSERT = 64
 def without_progress(_title: str, _total: int) -> Iterator[Advance]:
     """A `ShowProgress` that shows nothing."""
     yield lambda _rows: None
-
-
-class Cursor(Protocol):
-    """The result of a statement."""
-
-    @property
-    def rowcount(self) -> int: ...
-
-    def fetchall(self) -> list[Any]: ...
 
 
 class Execute(Protocol):
@@ -103,10 +94,12 @@ class Transaction(Scoped):
         """Let each further statement take a minute on a server: it may change any number of rows."""
 
     def one(self, sql: str, values: Values = NO_VALUES) -> Row | None:
-        raise NotImplementedError
+        sql, values = self.scoped(sql, values)
+        return first_row(sql, self.execute(sql, values))
 
     def all(self, sql: str, values: Values = NO_VALUES) -> list[Row]:
-        raise NotImplementedError
+        sql, values = self.scoped(sql, values)
+        return named_rows(sql, self.execute(sql, values))
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Insert many rows with few statements."""

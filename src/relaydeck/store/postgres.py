@@ -42,11 +42,9 @@ from relaydeck.store.postgres_reader import (
     PostgresReader,
     ReaderThreads,
     execute,
-    first_row,
-    named_rows,
     try_write,
 )
-from relaydeck.store.rows import Stage, StagedRows, Table, slices
+from relaydeck.store.rows import Stage, StagedRows, Table, first_row, named_rows, slices
 from relaydeck.store.write_signal import WriteSignal
 
 _ROWS_TO_COPY = 256  # from which on COPY takes less time than INSERT
@@ -63,14 +61,6 @@ class PostgresTransaction(Transaction):
     def allow_long_statements(self) -> None:
         with translate_errors():
             limit_long_statements(self.connection)
-
-    def one(self, sql: str, values: Values = NO_VALUES) -> Row | None:
-        sql, values = self.scoped(sql, values)
-        return first_row(sql, self.execute(sql, values))
-
-    def all(self, sql: str, values: Values = NO_VALUES) -> list[Row]:
-        sql, values = self.scoped(sql, values)
-        return named_rows(sql, self.execute(sql, values))
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         if len(rows) < _ROWS_TO_COPY:

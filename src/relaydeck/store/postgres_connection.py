@@ -18,15 +18,7 @@ from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.types.numeric import Int8Dumper
 
-from relaydeck.errors import (
-    OperatorError,
-    StoreConflict,
-    StoreError,
-    StoreMisuse,
-    StoreRefusal,
-    StoreTrouble,
-    StoreUnreachable,
-)
+from relaydeck import errors
 from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store.lock_holder import LONGEST_SILENCE, session_name
 
@@ -141,7 +133,7 @@ def connect(url: DatabaseUrl, *, writes: bool = False, soon: bool = False, purpo
         connection.longest_wait = LONGEST_WAIT
     except psycopg.Error as error:
         first_line = str(error).partition("\n")[0]
-        unreachable = StoreUnreachable(f"the database {url} cannot be reached: {first_line}")
+        unreachable = errors.StoreUnreachable(f"the database {url} cannot be reached: {first_line}")
         if refused := _REFUSED_PARAMETER.search(first_line):
             unreachable.remedy = (
                 f"Add {refused[1]} to ignore_startup_parameters of the pooler, or remove it from the URL."
@@ -188,7 +180,7 @@ def _url_options(url: DatabaseUrl) -> dict[str, str]:
         return {name: str(value) for name, value in conninfo_to_dict(url.reveal()).items()}
     except psycopg.ProgrammingError:
         # The driver's message is not used: it quotes the text that it could not parse, which may be a password.
-        raise OperatorError(
+        raise errors.OperatorError(
             "RELAYDECK_DATABASE_URL is not a valid address of a PostgreSQL server",
             "Write postgresql://user:password@host:port/name, with special characters of the password percent-encoded.",
         ) from None
@@ -198,7 +190,7 @@ def _checked(connection: PostgresConnection, url: DatabaseUrl) -> PostgresConnec
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         connection.close()
-        raise OperatorError(
+        raise errors.OperatorError(
             f"the database {url} has the encoding {encoding}, but UTF8 is required",
             "Create a database with ENCODING 'UTF8' and set RELAYDECK_DATABASE_URL to it.",
         )
@@ -216,14 +208,14 @@ def translate_errors() -> Iterator[None]:
         raise to_store_error(error) from None
 
 
-def to_store_error(error: psycopg.Error) -> StoreError:
+def to_store_error(error: psycopg.Error) -> errors.StoreError:
     first_line = error.diag.message_primary or str(error).partition("\n")[0]
     if isinstance(error, psycopg.errors.LockNotAvailable | psycopg.errors.DeadlockDetected):
-        return StoreConflict(first_line)
+        return errors.StoreConflict(first_line)
     if isinstance(error, psycopg.ProgrammingError) and not isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return StoreMisuse(first_line)
+        return errors.StoreMisuse(first_line)
     refused = isinstance(error, psycopg.IntegrityError | psycopg.DataError)
-    return (StoreRefusal if refused else StoreTrouble)(first_line, _cause_of(error))
+    return (errors.StoreRefusal if refused else errors.StoreTrouble)(first_line, _cause_of(error))
 
 
 def _cause_of(error: psycopg.Error) -> str:

@@ -25,7 +25,7 @@ from relaydeck.store.postgres_connection import (
     to_store_error,
     translate_errors,
 )
-from relaydeck.store.rows import Table, row_maker, table_of
+from relaydeck.store.rows import Table, named_rows, row_maker, table_of
 
 SUSPENDED = "the database is not available"
 _MAY_CREATE_TEMPORARY = (
@@ -38,7 +38,6 @@ _TRY = (
     b" UPDATE clock SET revision = revision; COMMIT"
 )
 _LONGEST_TRY = 3.0  # seconds: clients' writes wait for its end
-_MOST_CONVERTED = 1_000  # rows: the driver lets no other thread run while it converts them
 # The tables in the first schema of the search path.
 _COLUMNS = """
 SELECT c.relname AS in_table, a.attname AS name, format_type(a.atttypid, NULL) AS type, a.attidentity <> '' AS serial,
@@ -64,21 +63,6 @@ def execute(connection: PostgresConnection, sql: str, values: Values = NO_VALUES
         return connection.execute(to_postgres(sql), values)
     except psycopg.Error as error:
         raise to_store_error(error) from None
-
-
-def named_rows(sql: str, cursor: PostgresCursor) -> list[Row]:
-    make = row_maker(sql, cursor)
-    if cursor.rowcount <= _MOST_CONVERTED:
-        return list(map(make, cursor.fetchall()))
-    rows: list[Row] = []
-    while some := cursor.fetchmany(_MOST_CONVERTED):
-        rows += map(make, some)
-    return rows
-
-
-def first_row(sql: str, cursor: PostgresCursor) -> Row | None:
-    found = cursor.fetchone()
-    return None if found is None else row_maker(sql, cursor)(found)
 
 
 def try_write(connection: PostgresConnection) -> None:

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from relaydeck.errors import Damaged
 from relaydeck.fields import Field, fields_of
 from relaydeck.secret import Secret, decode_secret, reveal_secret
-from relaydeck.store.database import Row
+from relaydeck.store.database import ReadRows, Row
 from relaydeck.store.sealed_columns import VERSION
 from relaydeck.store.sealing import Keyring, Place
 from relaydeck.store.vault import Vault
@@ -123,6 +123,11 @@ class RecordTable(Generic[R]):
         for at, field in self._sealed:
             values[at] = self._opened(field, values[at], vault, row)
         return self._made(values)
+
+    def find(self, read: ReadRows, vault: Vault, identity: str) -> R | None:
+        """Raises Damaged when a sealed field does not open."""
+        rows = read(f"SELECT {self.columns} FROM {self.name} WHERE {self.identity} = :name", {"name": identity})
+        return self.from_row(rows[0], vault) if rows else None
 
     def without_sealed(self, row: Row) -> R:
         """The record with its sealed fields left at their defaults."""

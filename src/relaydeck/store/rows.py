@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from relaydeck.errors import StoreRefusal
 
 _STATEMENTS_KEPT = 1024
+_MOST_CONVERTED = 1_000  # rows: the driver of PostgreSQL lets no other thread run while it converts them
 
 RowMaker = Callable[[Iterable[Any]], "Row"]
 
@@ -25,11 +26,16 @@ class Row(tuple[Any, ...]):
         def __getattr__(self, column: str) -> Any: ...
 
 
-class Described(Protocol):
-    """A cursor of a driver, which describes the columns of its result."""
+class Cursor(Protocol):
+    """The result of a statement, as both drivers give it."""
 
     @property
     def description(self) -> Sequence[Sequence[Any]] | None: ...
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchmany(self, size: int, /) -> list[Any]: ...
+    def fetchall(self) -> list[Any]: ...
 
 
 def columns_of(fields: tuple[str, ...], table: str = "", **sources: str) -> str:
@@ -45,7 +51,7 @@ def columns_of(fields: tuple[str, ...], table: str = "", **sources: str) -> str:
 _makers: dict[str, RowMaker] = {}
 
 
-def row_maker(sql: str, cursor: Described) -> RowMaker:
+def row_maker(sql: str, cursor: Cursor) -> RowMaker:
     """Turns what the driver returns for a statement into rows with names.
 
     Cached by statement, because describing the columns costs more than a short result: a statement must return the
@@ -57,6 +63,21 @@ def row_maker(sql: str, cursor: Described) -> RowMaker:
             _makers.clear()  # statements with variable parts must not fill the memory
         maker = _makers[sql] = _maker(tuple(column[0] for column in cursor.description or ()))
     return maker
+
+
+def named_rows(sql: str, cursor: Cursor) -> list[Row]:
+    make = row_maker(sql, cursor)
+    if cursor.rowcount <= _MOST_CONVERTED:
+        return list(map(make, cursor.fetchall()))
+    rows: list[Row] = []
+    while some := cursor.fetchmany(_MOST_CONVERTED):
+        rows += map(make, some)
+    return rows
+
+
+def first_row(sql: str, cursor: Cursor) -> Row | None:
+    found = cursor.fetchone()
+    return None if found is None else row_maker(sql, cursor)(found)
 
 
 @lru_cache(_STATEMENTS_KEPT)

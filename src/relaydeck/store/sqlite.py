@@ -26,7 +26,7 @@ from relaydeck.store.database import (
 )
 from relaydeck.store.files import OpenedFile
 from relaydeck.store.lock_holder import LockHolder, OnLockWait, end_stopped_worker, find_file_lock_holder
-from relaydeck.store.rows import Stage, StagedRows, Table, row_maker, table_of
+from relaydeck.store.rows import Stage, StagedRows, Table, named_rows, row_maker, table_of
 from relaydeck.store.write_signal import WriteSignal
 
 _CACHE, _BULK_CACHE = -16_000, -256_000  # KiB; the pages of a bulk write fit, so none is written twice
@@ -98,16 +98,6 @@ class SqliteTransaction(Transaction):
         except sqlite3.Error as error:
             raise _to_store_error(error) from error
 
-    def one(self, sql: str, values: Values = NO_VALUES) -> Row | None:
-        sql, values = self.scoped(sql, values)
-        cursor = self.execute(sql, values)
-        found = cursor.fetchone()
-        return None if found is None else row_maker(sql, cursor)(found)
-
-    def all(self, sql: str, values: Values = NO_VALUES) -> list[Row]:
-        sql, values = self.scoped(sql, values)
-        return _rows(sql, self.execute(sql, values))
-
     def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
         self.execute(_insert_statement(table, columns, count), values)
 
@@ -132,11 +122,6 @@ class OpenSqliteTransaction(SqliteTransaction, OpenTransaction):
 @cache
 def _insert_statement(table: str, columns: tuple[str, ...], count: int) -> str:
     return insert_statement(table, columns, count, "?")
-
-
-def _rows(sql: str, cursor: sqlite3.Cursor) -> list[Row]:
-    found = cursor.fetchall()
-    return list(map(row_maker(sql, cursor), found)) if found else []
 
 
 class SqliteReader(Scoped, Reader):
@@ -164,7 +149,7 @@ class SqliteReader(Scoped, Reader):
     def read(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
         sql, values = self.scoped(sql, values)
         with _translate_errors():
-            return _rows(sql, self.reader.execute(sql, values))
+            return named_rows(sql, self.reader.execute(sql, values))
 
     def stream(self, sql: str) -> Iterator[Row]:
         sql, values = self.scoped(sql, NO_VALUES)
@@ -392,7 +377,7 @@ class SqliteDatabase(SqliteReader, Database):
         # A connection of its own: a thread may have a transaction open on the writer's.
         connection = self._unversioned = self._writable(self._unversioned)
         with self._noted_if_read_only(connection), _translate_errors():
-            return _rows(sql, connection.execute(sql, values))
+            return named_rows(sql, connection.execute(sql, values))
 
     @contextmanager
     def migration(self, lock_seconds: float = 0) -> Iterator[Execute]:

@@ -9,15 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from yarl import URL
 
-from relaydeck.networks.evm.errors import (
-    AnswerTooLarge,
-    ErrorKind,
-    NodeError,
-    UrlFailed,
-    error_kind,
-    failure_of,
-    refused,
-)
+from relaydeck.networks.evm import errors
 from relaydeck.networks.evm.node import Node
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.evm.websocket import WebSocketEndpoint
@@ -83,7 +75,7 @@ class Client:
         replies = self._batch_replies(response)
         by_number = {reply.id: reply for reply in replies if type(reply.id) is int}
         if len(replies) != len(questions) or len(by_number) != len(questions):
-            raise UrlFailed("answered a batch with the wrong number of answers")
+            raise errors.UrlFailed("answered a batch with the wrong number of answers")
         return [_result(question, by_number, first + i, response) for i, question in enumerate(questions)]
 
     async def send(self, url: RpcUrl, body: bytes, numbers: Sequence[int]) -> Response:
@@ -109,9 +101,9 @@ class Client:
     def _batch_refusal(self, response: Response) -> Exception:
         try:
             reply = self._error_reply(response)
-        except NodeError:  # too large for this node
+        except errors.NodeError:  # too large for this node
             return BatchRefused()
-        except UrlFailed as failure:
+        except errors.UrlFailed as failure:
             return failure if failure.busy or response.status >= 500 else BatchRefused()
         return _busy_reply(reply, response) or BatchRefused()
 
@@ -136,7 +128,7 @@ class Client:
                 return WebSocketEndpoint(address, headers, opener, self._limit)
             return HttpEndpoint(address, headers, opener, self._limit)
         except ValueError:
-            raise failure_of(ConnectionFailed(ConnectionFailure.BAD_URL)) from None
+            raise errors.failure_of(ConnectionFailed(ConnectionFailure.BAD_URL)) from None
 
     async def drop(self, urls: Sequence[RpcUrl]) -> None:
         """These are not used any more. Another pool that uses one of them connects again."""
@@ -156,19 +148,19 @@ def _is_refusal(replies: list[_Reply]) -> bool:
     return len(replies) == 1 and replies[0].id is None and replies[0].error is not None
 
 
-def _busy_reply(replies: _Reply | list[_Reply], response: Response) -> NodeError | None:
+def _busy_reply(replies: _Reply | list[_Reply], response: Response) -> errors.NodeError | None:
     """The error for a whole batch that a smaller batch would get too: the URL is over its limits."""
     reply = replies[0] if isinstance(replies, list) else replies
     if reply.error is None:
         return None
     error = _node_error(reply.error, response)
-    return error if error_kind(error) is ErrorKind.BUSY else None
+    return error if errors.error_kind(error) is errors.ErrorKind.BUSY else None
 
 
 def _refusal(response: Response) -> Exception:
     if response.status == 413:
-        return NodeError(413, "the node accepts no request of this size (HTTP 413)", status=413)
-    return refused(response.status, requested_delay(response.retry_after))
+        return errors.NodeError(413, "the node accepts no request of this size (HTTP 413)", status=413)
+    return errors.refused(response.status, requested_delay(response.retry_after))
 
 
 def _decode_json(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
@@ -186,13 +178,13 @@ def _decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
     try:
         return _decode_json(decoder, raw)
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        raise UrlFailed("answered something other than a JSON-RPC response") from None
+        raise errors.UrlFailed("answered something other than a JSON-RPC response") from None
 
 
 def _result(question: Question[Any], replies: dict[int, _Reply], number: int, response: Response) -> Any:
     try:
         return _read(question, replies.get(number, _Reply()), number, response)
-    except NodeError as error:
+    except errors.NodeError as error:
         return error
 
 
@@ -200,20 +192,20 @@ def _read(question: Question[T], reply: _Reply, number: int, response: Response)
     if reply.error is not None and reply.id is None:  # the node did not read the request as far as its id
         raise _node_error(reply.error, response)
     if type(reply.id) is not int or reply.id != number:
-        raise UrlFailed("answered with another request's id")
+        raise errors.UrlFailed("answered with another request's id")
     if reply.error is not None:
         raise _node_error(reply.error, response)
     if reply.result is msgspec.UNSET:
-        raise UrlFailed("answered with neither result nor error")
+        raise errors.UrlFailed("answered with neither result nor error")
     return question.read(reply.result)
 
 
-def _node_error(error: Any, response: Response) -> NodeError:
+def _node_error(error: Any, response: Response) -> errors.NodeError:
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
-        raise UrlFailed("answered with an error of the wrong shape")
+        raise errors.UrlFailed("answered with an error of the wrong shape")
     code = error.get("code")
     number = code if type(code) is int else 0
-    return NodeError(
+    return errors.NodeError(
         number, error["message"], error.get("data"), status=response.status, wait=requested_delay(response.retry_after)
     )
 
@@ -233,9 +225,9 @@ class HttpEndpoint:
         try:
             return await self._server.read(self._head, body)
         except ResponseTooLarge:
-            raise AnswerTooLarge(f"answered more than {self._limit} bytes") from None
+            raise errors.AnswerTooLarge(f"answered more than {self._limit} bytes") from None
         except ConnectionFailed as error:
-            raise failure_of(error) from None
+            raise errors.failure_of(error) from None
 
 
 # -- Questions to one node of a pool, singly or in batches of a size that it accepts --
@@ -255,7 +247,7 @@ class Sender:
         """The answers in order, some of which may be a `NodeError`. Raises that of a node over its limits."""
         answers = await self.ask_batch(node, questions)
         for answer in answers:
-            if isinstance(answer, NodeError) and error_kind(answer) is ErrorKind.BUSY:
+            if isinstance(answer, errors.NodeError) and errors.error_kind(answer) is errors.ErrorKind.BUSY:
                 node.shrink_batches(len(questions))
                 raise answer
         return answers
@@ -281,15 +273,15 @@ class Sender:
                     node.shrink_batches(len(questions))
                     return await self.ask_batch(node, questions)
                 node.batches = False
-            except (UrlFailed, asyncio.CancelledError):  # cancelled: it timed out
+            except (errors.UrlFailed, asyncio.CancelledError):  # cancelled: it timed out
                 node.shrink_batches(len(questions))
                 raise
         return await gather_some(_MAX_TOGETHER, partial(self._ask_without_raising, node), questions)
 
-    async def _ask_without_raising(self, node: Node, question: Question[T]) -> T | NodeError:
+    async def _ask_without_raising(self, node: Node, question: Question[T]) -> T | errors.NodeError:
         try:
             return await self.ask(node, question)
-        except NodeError as error:
+        except errors.NodeError as error:
             return error
 
 

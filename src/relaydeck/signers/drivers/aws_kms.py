@@ -25,55 +25,47 @@ from botocore.exceptions import (
 from botocore.session import Session
 
 from relaydeck.process.background import SideThreads
+from relaydeck.signers.drivers import driver_errors as errors
 from relaydeck.signers.drivers.curve import identity_of_public_key, signature_of_der
-from relaydeck.signers.drivers.driver_errors import (
-    AccessDenied,
-    ConfigUnusable,
-    DriverError,
-    KeyNotFound,
-    KeySystemUnreachable,
-    Throttled,
-    WrongKeyKind,
-)
 from relaydeck.signers.drivers.http_client import HttpDriver
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature
 from relaydeck.signers.signer_types import Config, KmsConfig
 
 KEY_SPEC = "ECC_SECG_P256K1"
 _THREADS = 4
-_UNKNOWN_KEY = AccessDenied(
+_UNKNOWN_KEY = errors.AccessDenied(
     "AWS does not know the access key: it was deleted or deactivated, or is of another partition"
 )
-_WRONG_SECRET = AccessDenied(
+_WRONG_SECRET = errors.AccessDenied(
     "AWS does not accept the signature: the secret access key is not that of the access key, or this machine's clock is"
     " wrong"
 )
-_NO_PERMISSION = AccessDenied(
+_NO_PERMISSION = errors.AccessDenied(
     "AWS knows these credentials, but no policy allows them kms:GetPublicKey and kms:Sign with this key"
 )
-_EXPIRED = AccessDenied("the AWS session token has expired: its source must renew it")
-_THROTTLED = Throttled("AWS KMS refuses more requests for now")
-_NO_REASON = AccessDenied("AWS KMS refuses these credentials, and does not say why")
-_NO_KEY_ID = ConfigUnusable("config.key_id is not a key id, key ARN, alias name or alias ARN")
-_REFUSALS: dict[int | str, DriverError] = {
+_EXPIRED = errors.AccessDenied("the AWS session token has expired: its source must renew it")
+_THROTTLED = errors.Throttled("AWS KMS refuses more requests for now")
+_NO_REASON = errors.AccessDenied("AWS KMS refuses these credentials, and does not say why")
+_NO_KEY_ID = errors.ConfigUnusable("config.key_id is not a key id, key ARN, alias name or alias ARN")
+_REFUSALS: dict[int | str, errors.DriverError] = {
     "AccessDeniedException": _NO_PERMISSION,
-    "DisabledException": AccessDenied("the key is disabled in AWS KMS"),
+    "DisabledException": errors.AccessDenied("the key is disabled in AWS KMS"),
     "ExpiredTokenException": _EXPIRED,
     "IncompleteSignature": _WRONG_SECRET,
     "InvalidArnException": _NO_KEY_ID,
     "InvalidClientTokenId": _UNKNOWN_KEY,
-    "InvalidKeyUsageException": WrongKeyKind("the key's usage in AWS KMS is not SIGN_VERIFY"),
+    "InvalidKeyUsageException": errors.WrongKeyKind("the key's usage in AWS KMS is not SIGN_VERIFY"),
     "InvalidSignatureException": _WRONG_SECRET,
-    "KMSInvalidStateException": AccessDenied("the key is not enabled in AWS KMS"),
-    "KeyUnavailableException": KeySystemUnreachable("the key is unavailable in AWS KMS for now"),
+    "KMSInvalidStateException": errors.AccessDenied("the key is not enabled in AWS KMS"),
+    "KeyUnavailableException": errors.KeySystemUnreachable("the key is unavailable in AWS KMS for now"),
     "LimitExceededException": _THROTTLED,
     "NotAuthorized": _NO_PERMISSION,
-    "NotFoundException": KeyNotFound("AWS KMS has no such key in this region"),
-    "OptInRequired": AccessDenied("the AWS account has not enabled this region or service"),
+    "NotFoundException": errors.KeyNotFound("AWS KMS has no such key in this region"),
+    "OptInRequired": errors.AccessDenied("the AWS account has not enabled this region or service"),
     "SignatureDoesNotMatch": _WRONG_SECRET,
     "ThrottlingException": _THROTTLED,
     "UnrecognizedClientException": _UNKNOWN_KEY,
-    "UnsupportedOperationException": WrongKeyKind("the key is not an asymmetric key in AWS KMS"),
+    "UnsupportedOperationException": errors.WrongKeyKind("the key is not an asymmetric key in AWS KMS"),
     "ValidationException": _NO_KEY_ID,
     401: _NO_REASON,
     403: _NO_REASON,
@@ -98,7 +90,7 @@ class AwsKmsDriver(HttpDriver):
         # The field's older name is the only one that local stand-ins of KMS use.
         spec = key.find("KeySpec", "") or key.find("CustomerMasterKeySpec", "")
         if key.get("KeyUsage", str) != "SIGN_VERIFY" or spec != KEY_SPEC:
-            raise WrongKeyKind(f"the key is not a signing key of the spec {KEY_SPEC}")
+            raise errors.WrongKeyKind(f"the key is not a signing key of the spec {KEY_SPEC}")
         return identity_of_public_key(self._from_base64(key.get("PublicKey", str), "answer"))
 
     async def sign_digest(self, config: KmsConfig, digest: bytes) -> RawSignature:
@@ -120,7 +112,7 @@ class AwsKmsDriver(HttpDriver):
         answer = await self._client.send("POST", url, headers, content)
         if answer.status != 200:
             error = self._refusal(answer, answer.find("__type", "").rpartition("#")[2])
-            if isinstance(error, AccessDenied):
+            if isinstance(error, errors.AccessDenied):
                 self._session = None  # credentials that were replaced at their source are found by a new one
             raise error
         return answer
@@ -138,11 +130,11 @@ class AwsKmsDriver(HttpDriver):
                 credentials = self._own_session().get_credentials()
             found = None if credentials is None else credentials.get_frozen_credentials()
         except (CredentialRetrievalError, HTTPClientError, MetadataRetrievalError):
-            raise KeySystemUnreachable("the source of the AWS credentials does not answer") from None
+            raise errors.KeySystemUnreachable("the source of the AWS credentials does not answer") from None
         except BotoCoreError as error:
-            raise AccessDenied(f"the AWS credential chain failed ({type(error).__name__})") from None
+            raise errors.AccessDenied(f"the AWS credential chain failed ({type(error).__name__})") from None
         if found is None:
-            raise AccessDenied("the AWS credential chain finds no credentials in this environment")
+            raise errors.AccessDenied("the AWS credential chain finds no credentials in this environment")
         return found
 
     def _url(self, region: str) -> str:
@@ -158,9 +150,11 @@ class AwsKmsDriver(HttpDriver):
             with self._lock:
                 client = self._own_session().create_client("kms", region_name=region, **unused)
         except (ProfileNotFound, ConfigParseError):
-            raise AccessDenied("the profile or configuration file of AWS in the environment cannot be used") from None
+            raise errors.AccessDenied(
+                "the profile or configuration file of AWS in the environment cannot be used"
+            ) from None
         except (BotoCoreError, ValueError):
-            raise ConfigUnusable("config.region is not an AWS region") from None
+            raise errors.ConfigUnusable("config.region is not an AWS region") from None
         return f"{client.meta.endpoint_url}/"
 
     def _own_session(self) -> Session:

@@ -20,13 +20,7 @@ from cryptography.hazmat.primitives.serialization import load_der_private_key, l
 
 from relaydeck.networks.evm.address import checksummed, is_evm_address
 from relaydeck.secret import Secret
-from relaydeck.signers.drivers.driver_errors import (
-    AccessDenied,
-    AnswerRejected,
-    ConfigUnusable,
-    DriverError,
-    KeyNotFound,
-)
+from relaydeck.signers.drivers import driver_errors as errors
 from relaydeck.signers.drivers.http_client import HttpDriver, JwtKey, make_jwt
 from relaydeck.signers.drivers.interface import HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import Config, WalletServiceConfig
@@ -38,27 +32,27 @@ _JWT_SECONDS = 120
 class CdpDriver(HttpDriver):
     config_type: ClassVar[type[Config]] = WalletServiceConfig
     system, default_endpoint = "the platform", "https://api.cdp.coinbase.com"
-    refusals: ClassVar[Mapping[int | str, DriverError]] = {
-        400: AccessDenied("the platform refuses the request of this project with HTTP 400"),
-        401: AccessDenied("the platform does not accept this API key or this wallet secret"),
-        402: AccessDenied("the platform refuses the request of this project with HTTP 402"),
-        403: AccessDenied(
+    refusals: ClassVar[Mapping[int | str, errors.DriverError]] = {
+        400: errors.AccessDenied("the platform refuses the request of this project with HTTP 400"),
+        401: errors.AccessDenied("the platform does not accept this API key or this wallet secret"),
+        402: errors.AccessDenied("the platform refuses the request of this project with HTTP 402"),
+        403: errors.AccessDenied(
             "the platform knows this API key, but its permissions or the account's policy forbid the use"
         ),
-        404: KeyNotFound("the platform has no such account in this project"),
+        404: errors.KeyNotFound("the platform has no such account in this project"),
     }
 
     async def identify(self, config: WalletServiceConfig) -> KeyIdentity:
         address = _address(config)
         account = await self._send(config, "GET", address)
         if account.get("address", str).lower() != address.lower():
-            raise AnswerRejected("the platform answered with another account")
+            raise errors.AnswerRejected("the platform answered with another account")
         return KeyIdentity(checksummed(address))
 
     async def sign_digest(self, config: WalletServiceConfig, digest: bytes) -> RawSignature:
         body = msgspec.json.encode({"hash": "0x" + digest.hex()})
         signed = await self._send(config, "POST", f"{_address(config)}/sign", body)
-        with failing_as(AnswerRejected("the platform's signature is not 65 bytes in hexadecimal")):
+        with failing_as(errors.AnswerRejected("the platform's signature is not 65 bytes in hexadecimal")):
             signature = bytes.fromhex(signed.get("signature", str).removeprefix("0x"))
             if len(signature) != 65:
                 raise ValueError
@@ -88,7 +82,7 @@ class CdpDriver(HttpDriver):
 
 def _address(config: WalletServiceConfig) -> str:
     if not is_evm_address(config.account_address):
-        raise ConfigUnusable("config.account_address is not a 20-byte hexadecimal address")
+        raise errors.ConfigUnusable("config.account_address is not a 20-byte hexadecimal address")
     return config.account_address
 
 
@@ -96,7 +90,7 @@ def _api_key(secret: Secret) -> JwtKey:
     """A P-256 key in PEM, or an Ed25519 key in base64: its seed, followed by its public key."""
     text = secret.reveal().replace("\\n", "\n")
     problem = "config.api_key_secret is neither a P-256 key in PEM nor an Ed25519 key in base64"
-    with failing_as(ConfigUnusable(problem)):
+    with failing_as(errors.ConfigUnusable(problem)):
         if not text.startswith("-----"):
             return _ed25519_key(b64decode(text, validate=True))
         key = load_pem_private_key(text.encode(), None)
@@ -112,7 +106,7 @@ def _ed25519_key(decoded: bytes) -> Ed25519PrivateKey:
 
 
 def _wallet_key(secret: Secret) -> EllipticCurvePrivateKey:
-    with failing_as(ConfigUnusable("config.wallet_secret is not a P-256 key in base64")):
+    with failing_as(errors.ConfigUnusable("config.wallet_secret is not a P-256 key in base64")):
         key = load_der_private_key(b64decode(secret.reveal(), validate=True), None)
         if isinstance(key, EllipticCurvePrivateKey):
             return key

@@ -16,15 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from relaydeck.secret import Secret
+from relaydeck.signers.drivers import driver_errors as errors
 from relaydeck.signers.drivers.curve import identity_of_public_key, signature_of_der
-from relaydeck.signers.drivers.driver_errors import (
-    AccessDenied,
-    AnswerRejected,
-    ConfigUnusable,
-    DriverError,
-    KeyNotFound,
-    WrongKeyKind,
-)
 from relaydeck.signers.drivers.http_client import AccessToken, HttpDriver, make_jwt
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import Config, SecondKmsConfig
@@ -74,15 +67,17 @@ class _Named(msgspec.Struct):
 class GoogleKmsDriver(HttpDriver):
     config_type: ClassVar[type[Config]] = SecondKmsConfig
     system, default_endpoint = "Cloud KMS", "https://cloudkms.googleapis.com"
-    refusals: ClassVar[Mapping[int | str, DriverError]] = {
-        401: AccessDenied("Cloud KMS does not accept the access token that Google issued for the service account"),
-        403: AccessDenied(
+    refusals: ClassVar[Mapping[int | str, errors.DriverError]] = {
+        401: errors.AccessDenied(
+            "Cloud KMS does not accept the access token that Google issued for the service account"
+        ),
+        403: errors.AccessDenied(
             "Cloud KMS knows the service account, but it lacks the permission to use this key: grant it"
             " roles/cloudkms.signerVerifier"
         ),
-        404: KeyNotFound("Cloud KMS has no such key version"),
-        "FAILED_PRECONDITION": AccessDenied("the key version is not enabled in Cloud KMS"),
-        "INVALID_ARGUMENT": WrongKeyKind("Cloud KMS refuses to use this key to sign a digest"),
+        404: errors.KeyNotFound("Cloud KMS has no such key version"),
+        "FAILED_PRECONDITION": errors.AccessDenied("the key version is not enabled in Cloud KMS"),
+        "INVALID_ARGUMENT": errors.WrongKeyKind("Cloud KMS refuses to use this key to sign a digest"),
     }
 
     def __init__(self, context: DriverContext) -> None:
@@ -92,7 +87,7 @@ class GoogleKmsDriver(HttpDriver):
     async def identify(self, config: SecondKmsConfig) -> KeyIdentity:
         key = await self._send(config, "GET", f"{_key_name(config)}/publicKey")
         if key.get("algorithm", str) != ALGORITHM:
-            raise WrongKeyKind(f"the key's algorithm is not {ALGORITHM}")
+            raise errors.WrongKeyKind(f"the key's algorithm is not {ALGORITHM}")
         pem = key.get("pem", str).encode()
         _require_checksum(pem, key, "pemCrc32c")
         return identity_of_public_key(pem)
@@ -103,7 +98,7 @@ class GoogleKmsDriver(HttpDriver):
         name = _key_name(config)
         signed = await self._send(config, "POST", f"{name}:asymmetricSign", msgspec.json.encode(body))
         if not signed.find("verifiedDigestCrc32c", False) or signed.get("name", str) != name:
-            raise AnswerRejected("Cloud KMS does not confirm that it signed this digest with this key")
+            raise errors.AnswerRejected("Cloud KMS does not confirm that it signed this digest with this key")
         der = self._from_base64(signed.get("signature", str), "signature")
         _require_checksum(der, signed, "signatureCrc32c")
         return signature_of_der(der)
@@ -135,11 +130,11 @@ class GoogleKmsDriver(HttpDriver):
 
 def _login_refusal(answer: HttpAnswer) -> Exception:
     said = answer.find("error_description", "")
-    return AccessDenied(next(reason for words, reason in _LOGIN_REFUSALS.items() if words in said))
+    return errors.AccessDenied(next(reason for words, reason in _LOGIN_REFUSALS.items() if words in said))
 
 
 def _key_name(config: SecondKmsConfig) -> str:
-    with failing_as(ConfigUnusable("config.key names no key version of Cloud KMS")):
+    with failing_as(errors.ConfigUnusable("config.key names no key version of Cloud KMS")):
         try:
             name = msgspec.json.decode(config.key, type=_Named).name
         except msgspec.MsgspecError:
@@ -150,15 +145,15 @@ def _key_name(config: SecondKmsConfig) -> str:
 
 
 def _service_account(config: SecondKmsConfig) -> _ServiceAccount:
-    with failing_as(ConfigUnusable("config.service_account lacks client_email, private_key or token_uri")):
+    with failing_as(errors.ConfigUnusable("config.service_account lacks client_email, private_key or token_uri")):
         account = msgspec.json.decode(config.service_account, type=_ServiceAccount)
     if problem := key_system_address_problem(account.token_uri):
-        raise ConfigUnusable(f"config.service_account.token_uri {problem}: nothing was sent there")
+        raise errors.ConfigUnusable(f"config.service_account.token_uri {problem}: nothing was sent there")
     return account
 
 
 def _rsa_key(account: _ServiceAccount) -> RSAPrivateKey:
-    with failing_as(ConfigUnusable("config.service_account.private_key is not an RSA key in PEM")):
+    with failing_as(errors.ConfigUnusable("config.service_account.private_key is not an RSA key in PEM")):
         key = load_pem_private_key(account.private_key.encode(), None)
         if isinstance(key, RSAPrivateKey):
             return key
@@ -169,7 +164,7 @@ def _require_checksum(content: bytes, answer: HttpAnswer, name: str) -> None:
     """If Cloud KMS sends one: a number, which its JSON has as a text."""
     checksum = answer.get(name, object)
     if checksum is not None and str(checksum) != str(crc32c(content)):
-        raise AnswerRejected("the checksum of Cloud KMS's answer does not hold")
+        raise errors.AnswerRejected("the checksum of Cloud KMS's answer does not hold")
 
 
 def crc32c(content: bytes) -> int:

@@ -31,13 +31,7 @@ from relaydeck.outgoing.connections import (
 from relaydeck.outgoing.http_client import HttpClient, Limits
 from relaydeck.secret import Secret
 from relaydeck.settings.model import Settings
-from relaydeck.signers.drivers.driver_errors import (
-    AnswerRejected,
-    ConfigUnusable,
-    DriverError,
-    KeySystemUnreachable,
-    Throttled,
-)
+from relaydeck.signers.drivers import driver_errors as errors
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, failing_as
 from relaydeck.web_addresses import is_loopback
 
@@ -140,7 +134,7 @@ def _algorithm(key: JwtKey) -> str:
             return "EdDSA"
         case EllipticCurvePrivateKey(curve=SECP256R1()):
             return "ES256"
-    raise ConfigUnusable("the credential's key is neither RSA, P-256 nor Ed25519")
+    raise errors.ConfigUnusable("the credential's key is neither RSA, P-256 nor Ed25519")
 
 
 _MOST_BYTES = 256 * 1024
@@ -190,15 +184,15 @@ class KeySystemClient:
         try:
             answer = await self._client.read(method, URL(url, encoded=True), headers, body)
         except ResponseTooLarge:
-            raise AnswerRejected(f"the key system's answer is longer than {_MOST_BYTES} bytes") from None
+            raise errors.AnswerRejected(f"the key system's answer is longer than {_MOST_BYTES} bytes") from None
         except ConnectionFailed as failure:
-            raise KeySystemUnreachable(_explanation(failure)) from None
+            raise errors.KeySystemUnreachable(_explanation(failure)) from None
         except ValueError:
-            raise KeySystemUnreachable(_PROBLEMS[ConnectionFailure.BAD_URL]) from None
+            raise errors.KeySystemUnreachable(_PROBLEMS[ConnectionFailure.BAD_URL]) from None
         if answer.status == 429:
-            raise Throttled("the key system refuses more requests for now (HTTP 429)")
+            raise errors.Throttled("the key system refuses more requests for now (HTTP 429)")
         if answer.status >= 500:
-            raise KeySystemUnreachable(f"the key system answered HTTP {answer.status}")
+            raise errors.KeySystemUnreachable(f"the key system answered HTTP {answer.status}")
         return HttpAnswer(answer.status, answer.body)
 
 
@@ -210,9 +204,9 @@ def require_confidential(url: str) -> None:
     except ValueError:
         host = ""
     if not host or parts.scheme not in ("http", "https"):
-        raise ConfigUnusable("the key system's address is not an http(s) URL")
+        raise errors.ConfigUnusable("the key system's address is not an http(s) URL")
     if parts.scheme == "http" and not is_loopback(host):
-        raise ConfigUnusable("the key system's address must start with https:// (http:// is for loopback only)")
+        raise errors.ConfigUnusable("the key system's address must start with https:// (http:// is for loopback only)")
 
 
 def _explanation(failure: ConnectionFailed) -> str:
@@ -226,7 +220,7 @@ class HttpDriver:
 
     system: ClassVar[str]  # its name in messages
     default_endpoint: ClassVar[str] = ""
-    refusals: ClassVar[Mapping[int | str, DriverError]]
+    refusals: ClassVar[Mapping[int | str, errors.DriverError]]
 
     def __init__(self, context: DriverContext) -> None:
         self._client, self._clock = context.client, context.clock
@@ -236,13 +230,13 @@ class HttpDriver:
     async def close(self) -> None:
         self._tokens.clear()
 
-    def _refusal(self, answer: HttpAnswer, code: int | str = 0) -> DriverError:
+    def _refusal(self, answer: HttpAnswer, code: int | str = 0) -> errors.DriverError:
         """The error for an answer that is no success."""
         known = self.refusals.get(code) or self.refusals.get(answer.status)
         if known is None:
-            return AnswerRejected(f"{self.system} answered HTTP {answer.status}")
+            return errors.AnswerRejected(f"{self.system} answered HTTP {answer.status}")
         return type(known)(*known.args)  # a new one each time: an exception collects its traceback
 
     def _from_base64(self, text: str, what: str) -> bytes:
-        with failing_as(AnswerRejected(f"{self.system}'s {what} is not in base64")):
+        with failing_as(errors.AnswerRejected(f"{self.system}'s {what} is not in base64")):
             return b64decode(text, validate=True)

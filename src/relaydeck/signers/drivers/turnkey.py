@@ -15,31 +15,24 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from relaydeck.secret import Secret
+from relaydeck.signers.drivers import driver_errors as errors
 from relaydeck.signers.drivers.curve import identity_of_hex
-from relaydeck.signers.drivers.driver_errors import (
-    AccessDenied,
-    AnswerRejected,
-    ConfigUnusable,
-    DriverError,
-    KeyNotFound,
-    WrongKeyKind,
-)
 from relaydeck.signers.drivers.http_client import HttpDriver
 from relaydeck.signers.drivers.interface import HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import Config, KeyServiceConfig
 
-_NOT_FOUND = KeyNotFound("Turnkey has no such key in this organization")
-_UNKNOWN = AccessDenied("Turnkey does not accept this API key in this organization")
+_NOT_FOUND = errors.KeyNotFound("Turnkey has no such key in this organization")
+_UNKNOWN = errors.AccessDenied("Turnkey does not accept this API key in this organization")
 
 
 class TurnkeyDriver(HttpDriver):
     config_type: ClassVar[type[Config]] = KeyServiceConfig
     system, default_endpoint = "Turnkey", "https://api.turnkey.com"
-    refusals: ClassVar[Mapping[int | str, DriverError]] = {
+    refusals: ClassVar[Mapping[int | str, errors.DriverError]] = {
         5: _NOT_FOUND,  # the gRPC status that an error's body repeats
         400: _UNKNOWN,
         401: _UNKNOWN,
-        403: AccessDenied("Turnkey knows this API key, but no policy lets its user use the key"),
+        403: errors.AccessDenied("Turnkey knows this API key, but no policy lets its user use the key"),
         404: _NOT_FOUND,
     }
 
@@ -47,13 +40,13 @@ class TurnkeyDriver(HttpDriver):
         body = {"organizationId": config.organization_id, "privateKeyId": config.private_key_id}
         key = await self._post(config, "query/get_private_key", body)
         if key.get("privateKey.curve", str) != "CURVE_SECP256K1":
-            raise WrongKeyKind("the key is not on the curve secp256k1")
-        with failing_as(AnswerRejected("Turnkey's public key cannot be read")):
+            raise errors.WrongKeyKind("the key is not on the curve secp256k1")
+        with failing_as(errors.AnswerRejected("Turnkey's public key cannot be read")):
             found = identity_of_hex(key.get("privateKey.publicKey", str))
-        with failing_as(ConfigUnusable("config.public_key is not a secp256k1 public key in hexadecimal")):
+        with failing_as(errors.ConfigUnusable("config.public_key is not a secp256k1 public key in hexadecimal")):
             given = identity_of_hex(config.public_key)
         if found != given:
-            raise AnswerRejected("the public key of the key in Turnkey is not config.public_key")
+            raise errors.AnswerRejected("the public key of the key in Turnkey is not config.public_key")
         return found
 
     async def sign_digest(self, config: KeyServiceConfig, digest: bytes) -> RawSignature:
@@ -83,25 +76,25 @@ def _stamp(config: KeyServiceConfig, content: bytes) -> str:
     key = _api_key(config.api_private_key)
     public = key.public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint).hex()
     if public != config.api_public_key.removeprefix("0x").lower():
-        raise ConfigUnusable("config.api_private_key is not the private key of config.api_public_key")
+        raise errors.ConfigUnusable("config.api_private_key is not the private key of config.api_public_key")
     signature = key.sign(content, ECDSA(SHA256())).hex()
     stamp = {"publicKey": public, "scheme": "SIGNATURE_SCHEME_TK_API_P256", "signature": signature}
     return urlsafe_b64encode(msgspec.json.encode(stamp)).rstrip(b"=").decode()
 
 
 def _api_key(secret: Secret) -> EllipticCurvePrivateKey:
-    with failing_as(ConfigUnusable("config.api_private_key is not a P-256 private key in hexadecimal")):
+    with failing_as(errors.ConfigUnusable("config.api_private_key is not a P-256 private key in hexadecimal")):
         return derive_private_key(int.from_bytes(bytes.fromhex(secret.reveal().removeprefix("0x"))), SECP256R1())
 
 
 def _signature(answer: HttpAnswer) -> RawSignature:
     status = answer.get("activity.status", str)
     if status == "ACTIVITY_STATUS_CONSENSUS_NEEDED":
-        raise AccessDenied("Turnkey's policy requires the approval of others before this key signs")
+        raise errors.AccessDenied("Turnkey's policy requires the approval of others before this key signs")
     if status in ("ACTIVITY_STATUS_REJECTED", "ACTIVITY_STATUS_FAILED"):
-        raise AccessDenied("Turnkey's policy refuses to sign with this key")
+        raise errors.AccessDenied("Turnkey's policy refuses to sign with this key")
     r, s = (answer.find(f"activity.result.signRawPayloadResult.{each}", "") for each in "rs")
     if status != "ACTIVITY_STATUS_COMPLETED" or not (r and s):
-        raise AnswerRejected("Turnkey's answer holds no signature")
-    with failing_as(AnswerRejected("Turnkey's signature is not in hexadecimal")):
+        raise errors.AnswerRejected("Turnkey's answer holds no signature")
+    with failing_as(errors.AnswerRejected("Turnkey's signature is not in hexadecimal")):
         return RawSignature(int(r.removeprefix("0x"), 16), int(s.removeprefix("0x"), 16))
