@@ -65,6 +65,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory, echo: int) -> Iterator[Run
     with Running(home, token=token, **settings) as running:
         for number, text in enumerate(NAMES):
             create(running, number, text, HOOK.format(port=echo))
+        for text in NAMES:
+            propose(running, text)
         while not all(each["tries"] for each in running.ask("GET", "/admin/v1/deliveries").json["data"]):
             pass
         yield running
@@ -104,14 +106,26 @@ def create(running: Running, number: int, text: str, hook: str) -> None:
     assert running.ask("POST", f"/admin/v1/relayers/{quote(text, safe='')}/pause").status == 200
 
 
+def propose(running: Running, text: str) -> None:
+    """A protection of this name, and a change of a signer of this name that it holds up, for this reason."""
+    body = {"name": text, "kinds": ["signer"], "note": text}
+    assert running.ask("POST", "/admin/v1/protections", body).status == 201
+    path = f"/admin/v1/signers/{quote(text, safe='')}?reason={quote(text, safe='')}"
+    assert running.ask("PATCH", path, {"labels": {"team": "a"}}).status == 202
+
+
 def pages_of(running: Running) -> list[str]:
     """The path of every page that can be read, for every record."""
-    events = [each["id"] for each in running.ask("GET", "/admin/v1/events").json["data"]]
+    events, proposals = (
+        [each["id"] for each in running.ask("GET", f"/admin/v1/{path}").json["data"]]
+        for path in ("events", "proposals")
+    )
     found = []
     for path, methods in PAGES.items():
         if "GET" not in methods or path.endswith(("/csv", "/code", "/export")):  # files, a picture
             continue
         identifiers = events if path.startswith(("/events/", "/deliveries/")) else NAMES
+        identifiers = proposals if path.startswith("/proposals/") else identifiers
         found += [path.replace("{id}", quote(each, safe="")) for each in identifiers] if "{id}" in path else [path]
     return found
 

@@ -18,8 +18,8 @@ from relaydeck.notifications.delivery_queries import describe_error
 from relaydeck.quantities import NATIVE_DECIMALS
 
 _TONES = {
-    "ok": ("active", "ok", "delivered", "live"),
-    "warn": ("pending", "failing", "receiver_failing", "low_balance", "low_runway", "warning"),
+    "ok": ("active", "ok", "delivered", "live", "applied"),
+    "warn": ("open", "pending", "failing", "receiver_failing", "low_balance", "low_runway", "warning"),
     "idle": ("paused", "expired", "revoked", "off"),
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words}

@@ -11,6 +11,7 @@ from relaydeck.console.pages import (  # noqa: F401  # registers the pages
     networks,
     notifications,
     overview,
+    proposals,
     relayers,
     runway,
     signers,
@@ -28,5 +29,5 @@ MENU: Menu = (
         ("/networks", "Networks"),
     ),
     (("/deliveries", "Deliveries"), ("/events", "Events"), ("/audit", "Audit")),
-    (("/estimate", "Fee estimator"), ("/apply", "Apply"), ("/tokens", "Tokens")),
+    (("/estimate", "Fee estimator"), ("/apply", "Apply"), ("/proposals", "Proposals"), ("/tokens", "Tokens")),
 )

@@ -1,0 +1,34 @@
+"""Changes that need two: what waits, each with its plan, and the decision."""
+
+from relaydeck.console.page_request import PageRequest, act, get, listing, post
+from relaydeck.console.rendering import path_to, redirect
+from relaydeck.console.request import reason_of
+from relaydeck.errors import BadRequest
+from relaydeck.http.pipeline import Reply
+
+listing("list_proposals", order="newest")
+act("approve_proposal", done="applied")
+
+
+@get("/proposals/{id}")
+async def show(request: PageRequest, status: int = 200, problem: str = "") -> Reply:
+    found = await request.call("get_proposal", request.identifier)
+    return request.page("proposal.html", status=status, proposal=found.data, problem=problem)
+
+
+@post("/proposals/{id}/reject", "reject_proposal")
+async def reject(request: PageRequest) -> Reply:
+    return await _decide(request, "reject_proposal", "rejected")
+
+
+@post("/proposals/{id}/force", "force_proposal")
+async def force(request: PageRequest) -> Reply:
+    return await _decide(request, "force_proposal", "forced")
+
+
+async def _decide(request: PageRequest, operation: str, done: str) -> Reply:
+    try:
+        await request.call(operation, request.identifier, document={"reason": request.form.get("reason", "").strip()})
+    except BadRequest as error:
+        return await show(request, error.status, reason_of(error))
+    return redirect(f"{path_to('proposals', request.identifier)}?done={done}")

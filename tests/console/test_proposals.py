@@ -1,0 +1,62 @@
+"""The pages of changes that need two: one proposes in a form, another decides."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import DEMO
+from tests.console.conftest import Operator, plain
+from tests.support.running import Running, run_command
+from tests.support.seeding import issue
+
+
+@pytest.fixture
+def served(home: Path) -> Iterator[Running]:
+    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    with Running(home, token=issue(home, "author", "owner"), monitor_interval_seconds="3600") as running:
+        body = {"name": "main", "kinds": ["signer"]}
+        assert running.ask("POST", "/admin/v1/protections", body).status == 201
+        yield running
+
+
+def propose(served: Running, label: str) -> str:
+    answer = served.ask("PATCH", "/admin/v1/signers/ops?reason=tidy", {"labels": {"team": label}})
+    identifier: str = answer.json["data"]["id"]
+    return identifier
+
+
+def test_a_form_that_needs_two_says_so(served: Running) -> None:
+    author = Operator(served.port).sign_in(served.token)
+    answer = author.post("/signers/ops/delete", {"typed": "ops"})
+    assert answer.status == 409  # a relayer uses it: refused, not proposed
+    file = '[[signers]]\nid = "new"\ntype = "plain"\nconfig = { key = "0x' + "5e" * 32 + '" }\n'
+    plan = author.post("/apply", {"file": file}).body.decode()
+    fields = {name: plan.partition(f'name="{name}" value="')[2].partition('"')[0] for name in ("sealed", "revision")}
+    answer = author.post("/apply/plan", fields)
+    found = served.ask("GET", "/admin/v1/proposals").json["data"][0]["id"]
+    assert (answer.status, f"This change needs two: it is the proposal {found}" in plain(answer)) == (409, True)
+
+
+def test_another_approves_and_the_author_has_no_button_for_it(served: Running) -> None:
+    proposal = propose(served, "a")
+    author = Operator(served.port).sign_in(served.token)
+    approver = Operator(served.port).sign_in(issue(served.home, "approver", "owner"))
+    assert "update signer ops" in plain(author.get("/proposals"))
+    pages = [each.text(f"/proposals/{proposal}") for each in (author, approver)]
+    assert ["Approve and apply" in each for each in pages] == [False, True]
+    assert author.post(f"/proposals/{proposal}/approve").status == 403
+    answer = approver.post(f"/proposals/{proposal}/approve")
+    assert (answer.status, answer.headers["location"]) == (303, f"/console/proposals/{proposal}?done=applied")
+    assert "token:approver" in plain(approver.get(f"/proposals/{proposal}"))
+    assert served.ask("GET", "/admin/v1/signers/ops").json["data"]["labels"] == {"team": "a"}
+
+
+def test_a_decision_has_a_reason(served: Running) -> None:
+    first, second = propose(served, "a"), propose(served, "b")
+    operator = Operator(served.port).sign_in(served.token)
+    assert operator.post(f"/proposals/{first}/reject", {"reason": " "}).status == 400
+    assert operator.post(f"/proposals/{first}/reject", {"reason": "not now"}).status == 303
+    assert operator.post(f"/proposals/{second}/force", {"reason": "at night"}).status == 303
+    states = {each["id"]: each["state"] for each in served.ask("GET", "/admin/v1/proposals").json["data"]}
+    assert states == {first: "rejected", second: "forced"}
