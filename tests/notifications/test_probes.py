@@ -112,3 +112,43 @@ async def test_a_delivery_shows_its_newest_attempts(scene: Scene) -> None:
         transaction.insert("attempts", ("delivery", "started_at", "duration", "status", "problem", "answer"), rows)
     shown = delivery_queries.list_attempts(scene.store.database.read, scene.delivery(1).id)
     assert [each.started_at for each in shown] == list(range(21, 121))
+
+
+async def test_what_waits_is_sent_at_once_without_counting(scene: Scene) -> None:
+    receiver = await scene.receiver("pager", answer(500))
+    for name in ("r1", "r2", "r1"):
+        scene.paused(name, "pager")
+    await scene.receiver("other")
+    scene.process()
+    await fail_twice(scene)
+    for answering, states in ((answer(500), ["pending"] * 3), (accept, ["delivered"] * 3)):
+        receiver.answering = answering
+        with scene.store.database.transaction() as transaction:
+            assert delivery_queries.send_waiting(transaction, "other") == 0
+            assert delivery_queries.send_waiting(transaction, "pager") == 2
+        await scene.deliver(scene.deliveries[0])
+        assert scene.states() == states
+    assert [scene.delivery(sequence).tries for sequence in (1, 2, 3)] == [3, 3, 1]
+
+
+async def test_the_health_of_a_receiver(scene: Scene) -> None:
+    receiver = await scene.receiver("pager", answer(500))
+    for name in ("r1", "r2"):
+        scene.paused(name, "pager")
+    scene.process()
+    await scene.deliver(scene.deliveries[0])
+    read, began = scene.store.database.read, int(scene.clock.now)
+    failing = delivery_queries.read_health(read, "pager", scene.clock.now)
+    assert failing.failing == delivery_queries.FailingReceiver("pager", 2, began * 1000, began * 1000, 500, "")
+    assert (failing.waiting, failing.success, failing.failure.status) == (2, None, 500)  # type: ignore[union-attr]
+    receiver.answering = accept
+    scene.clock.pass_(3600)
+    await scene.deliver(scene.deliveries[0])
+    sound = delivery_queries.read_health(read, "pager", scene.clock.now)
+    hour = began // 3600 * 3600
+    assert (len(sound.hours), sound.hours[-2:]) == (
+        24,
+        [delivery_queries.Hour(hour, 0, 2), delivery_queries.Hour(hour + 3600, 2, 0)],
+    )
+    assert (sound.failing, sound.waiting) == (None, 0)
+    assert sound.success is not None and sound.success.finished_at == int(scene.clock.now * 1000)
