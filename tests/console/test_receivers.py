@@ -148,3 +148,4 @@ def test_a_list_shows_the_worst_problem_beside_the_state(hooked: Running, person
     assert [re.sub("<[^>]*>", "", each) for each in listed] == ["wrong key kind signer unreachable"]
     for path in ("/signers/ops", "/networks/dev"):
         assert section(person.get(path), "used").count("active signer unreachable") == 2
+    assert plain(person.get("/find?text=r0")).count("active signer unreachable") == 1
