@@ -20,7 +20,7 @@ QUESTIONS = {
     "go to production checklist": "docs/production.html",
     "how do I create a token": "docs/reference/cli.html",
     "token expires": "docs/admin.html",
-    "rotate the master key": "docs/operations.html",
+    "rotate the master key": "docs/keys.html",
     "back up the database": "docs/backup.html",
     "restore a backup": "docs/backup.html",
     "move from SQLite to PostgreSQL": "docs/backup.html",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from relaydeck.admin import idempotency
+from relaydeck.credentials.people import EVERY_PROOF
 from relaydeck.store.rotation import Rotation
 from relaydeck.store.sealing import Place
 from tests.admin.conftest import Admin, made, problem, refusal, timeless
@@ -81,7 +82,7 @@ def test_the_same_key_and_body_get_the_same_answer_even_after_a_restart(admin: A
     assert first.json["data"]["token"].encode() not in stored
     admin.running.kill()
     with opened(admin.running.home) as store:  # a rotation meanwhile does not matter
-        rotation = Rotation(store)
+        rotation = Rotation(store, EVERY_PROOF)
         rotation.begin(0)
         list(rotation.batches())
         rotation.finish()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from relaydeck.errors import OperatorError
 from relaydeck.store.copying.backup import MAC_BYTES, MAGIC, BackupFile, Footer, Header, encode_frame, write_backup
 from relaydeck.store.copying.contents import DatabaseSource
-from relaydeck.store.vault import read_master_key
+from relaydeck.store.vault import read_master_keys
 from tests.conftest import DEMO
 from tests.store.test_copying import COPIED
 from tests.support.places import ENGINES, choose
@@ -51,7 +51,7 @@ def small(tmp_path: Path) -> Path:
     home, path = tmp_path / "small", tmp_path / "backup"
     fill(home)
     with opened(home) as store, store.database.snapshot():
-        master = read_master_key(home / "master.key")
+        master = read_master_keys(home / "master.key")[0]
         write_backup(DatabaseSource(store.database), path, master, now=1, advance=ignored)
     return path
 
@@ -223,7 +223,7 @@ def test_a_byte_flipped_anywhere_is_noticed(tmp_path_factory: pytest.TempPathFac
     flipped = bytes([whole[at] ^ data.draw(st.integers(1, 255))])
     path.write_bytes(whole[:at] + flipped + whole[at + 1 :])
     if at >= len(whole) - MAC_BYTES:
-        assert not read(path).is_authentic(read_master_key(path.parent / "home" / "master.key"))
+        assert not read(path).is_authentic(read_master_keys(path.parent / "home" / "master.key")[0])
         return
     with pytest.raises(OperatorError, match=r"damaged|not a Relaydeck backup"):
         read(path)
@@ -249,7 +249,7 @@ def _kept_backup(factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
         folder = factory.mktemp("kept")
         fill(folder / "home")
         with opened(folder / "home") as store, store.database.snapshot():
-            master = read_master_key(folder / "home" / "master.key")
+            master = read_master_keys(folder / "home" / "master.key")[0]
             write_backup(DatabaseSource(store.database), folder / "b", master, now=1, advance=ignored)
         _KEPT["backup"] = (folder / "damaged", (folder / "b").read_bytes())
     return _KEPT["backup"]

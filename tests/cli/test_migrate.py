@@ -9,7 +9,7 @@ import pytest
 from relaydeck.store.migrate import migrate, newest_version, schema_version
 from relaydeck.store.sealed_columns import URLS_SINCE
 from relaydeck.store.sqlite import SqliteDatabase
-from relaydeck.store.vault import Vault, create_master_key, read_master_key
+from relaydeck.store.vault import Vault, create_master_key
 from relaydeck.store.write_signal import WriteSignal
 from tests.support.running import Running, free_port, make_token, run_command
 
@@ -23,7 +23,7 @@ def home(tmp_path: Path) -> Path:
     with closing(SqliteDatabase(home / "relaydeck.db", WriteSignal(tmp_path / "signal"))) as database:
         migrate(database, to=URLS_SINCE)
         with database.transaction() as transaction:
-            Vault(database, read_master_key(home / "master.key")).add_data_key(transaction, 0)
+            Vault(database, home / "master.key").add_data_key(transaction, 0)
     return home
 
 

@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from relaydeck.settings.values import DatabaseUrl
-from relaydeck.store.vault import read_master_key
+from relaydeck.store.sealing import RowProofs
+from relaydeck.store.vault import read_master_keys
 from tests.store.test_copying import COPIED
 from tests.support.fork_server import Done
 from tests.support.places import ENGINES
@@ -66,7 +67,7 @@ def test_a_service_goes_on_from_the_new_place(home: Path, target: DatabaseUrl) -
 
 
 def many_events(home: Path) -> None:
-    proofs = read_master_key(home / "master.key").proofs
+    proofs = RowProofs(read_master_keys(home / "master.key")[0].proof_key)
     with closing(sqlite3.connect(home / "relaydeck.db")) as database, database:
         database.executemany(
             "INSERT INTO events VALUES (?, ?, 'k', NULL, NULL, '{}', 1)", ((n, f"evt_{n}") for n in range(1, MANY))

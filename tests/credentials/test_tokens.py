@@ -27,7 +27,7 @@ from relaydeck.store.migrate import migrate
 from relaydeck.store.open_store import Store
 from relaydeck.store.sealing import PROOFS_SINCE
 from relaydeck.store.sqlite import SqliteDatabase, SqliteTransaction
-from relaydeck.store.vault import Vault, create_master_key, read_master_key
+from relaydeck.store.vault import Vault, create_master_key
 from relaydeck.store.write_signal import WriteSignal
 from tests.support import shapes
 from tests.support.running import Running, free_port, make_token, run_command
@@ -186,7 +186,7 @@ def test_tokens_that_an_earlier_version_stored_are_proven_by_the_upgrade(home: P
         migrate(database, to=PROOFS_SINCE - 1)
         # Each statement commits by itself: the end of a transaction writes a column that this schema does not have.
         transaction = SqliteTransaction(database.writer)
-        Vault(database, read_master_key(home / "master.key")).add_data_key(transaction, 0)
+        Vault(database, home / "master.key").add_data_key(transaction, 0)
         for name, revoked_at in (("kept", None), ("ended", 2)):
             transaction.execute(
                 "INSERT INTO tokens (name, kind, digest, created_at, revoked_at, revision)"

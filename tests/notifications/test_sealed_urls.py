@@ -13,7 +13,7 @@ from relaydeck.store.migrate import migrate
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.sealed_columns import URLS_SINCE
 from relaydeck.store.sqlite import SqliteDatabase, SqliteTransaction
-from relaydeck.store.vault import Vault, create_master_key, read_master_key
+from relaydeck.store.vault import Vault, create_master_key
 from relaydeck.store.write_signal import WriteSignal
 from relaydeck.web_addresses import may_contain_key
 from tests.notifications.conftest import Scene
@@ -83,7 +83,7 @@ def test_a_home_that_an_earlier_version_serves_is_not_migrated(home: Path) -> No
     create_master_key(home / "master.key")
     with closing(SqliteDatabase(home / "relaydeck.db", WriteSignal(home / "run" / "write-signal"))) as database:
         migrate(database, to=URLS_SINCE - 1)
-        Vault(database, read_master_key(home / "master.key")).add_data_key(SqliteTransaction(database.writer), 0)
+        Vault(database, home / "master.key").add_data_key(SqliteTransaction(database.writer), 0)
     worker = Metrics(home / "run" / "metrics-1")
     worker.claim_row()
     refused = run_command(home, "token", "list")
@@ -101,7 +101,7 @@ def test_a_url_that_an_earlier_version_stored_is_sealed_by_the_upgrade(home: Pat
     with closing(SqliteDatabase(home / "relaydeck.db", WriteSignal(home / "signal"))) as database:
         migrate(database, to=URLS_SINCE - 1)
         transaction = SqliteTransaction(database.writer)
-        Vault(database, read_master_key(home / "master.key")).add_data_key(transaction, 0)
+        Vault(database, home / "master.key").add_data_key(transaction, 0)
         transaction.execute(
             "INSERT INTO notifications (id, type, url, origin, created_at, revision)"
             f" VALUES ('pager', 'webhook', '{url}', 'api', 0, 1)"

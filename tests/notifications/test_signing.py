@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from relaydeck.credentials.people import EVERY_PROOF
 from relaydeck.errors import NotificationNotFound
 from relaydeck.notifications import events
 from relaydeck.notifications.model import Notification, NotificationChange
@@ -166,7 +167,7 @@ async def test_a_key_whose_day_is_over_is_erased(scene: Scene) -> None:
 async def test_a_rotation_of_the_data_key_keeps_the_previous_key_usable(scene: Scene) -> None:
     receiver = await scene.receiver("pager")
     change(scene, OTHER_KEY)
-    rotation = Rotation(scene.store)
+    rotation = Rotation(scene.store, EVERY_PROOF)
     rotation.begin(0)
     list(rotation.batches())
     assert rotation.finish().retired == 1

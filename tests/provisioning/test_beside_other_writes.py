@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.credentials.people import EVERY_PROOF
 from relaydeck.errors import NotPossible
 from relaydeck.notifications.model import EventKind
 from relaydeck.provisioning.apply import Apply, FilePlanner, Outdated
@@ -192,7 +193,7 @@ def test_a_plan_is_not_valid_in_another_history(provisioned: ProvisionedHome, tm
 def test_a_rotation_that_ends_meanwhile_retires_no_key_that_is_needed(provisioned: ProvisionedHome) -> None:
     """The signing key stays as it is, but the old data key that sealed it is removed."""
     provisioned.apply(WHOLE)
-    rotation = Rotation(provisioned.store)
+    rotation = Rotation(provisioned.store, EVERY_PROOF)
     rotation.begin(now=0)
 
     def finish(other: ProvisionedHome) -> None:

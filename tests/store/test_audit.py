@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from relaydeck.credentials.people import EVERY_PROOF
 from relaydeck.errors import ServerFailure
 from relaydeck.store.audit import EMPTY, AuditEntry, AuditLog, BrokenLink, Head, head, read_head, verify
 from relaydeck.store.database import Row, Transaction
@@ -239,7 +240,7 @@ def test_the_chain_holds_after_the_keys_were_rotated(home: Path) -> None:
         log = AuditLog(store.vault)
         with store.database.transaction() as transaction:
             append(log, transaction, 1)
-        rotation = Rotation(store)
+        rotation = Rotation(store, EVERY_PROOF)
         rotation.begin(0, "cli:root")
         list(rotation.batches())
         assert rotation.finish().retired == 1

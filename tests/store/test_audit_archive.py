@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.credentials.people import EVERY_PROOF
 from relaydeck.credentials.token_rows import revived_tokens
 from relaydeck.doctor.integrity import verify_audit
 from relaydeck.errors import BadRequest, OperatorError
@@ -243,7 +244,7 @@ def test_the_entries_that_show_a_replaced_secret_stay(store: Store, tmp_path: Pa
 
 def test_the_archive_survives_a_rotation_of_the_keys(store: Store, tmp_path: Path) -> None:
     move(store, tmp_path / "archive")
-    rotation = Rotation(store)
+    rotation = Rotation(store, EVERY_PROOF)
     rotation.begin(NOW, "cli:me")
     list(rotation.batches())
     assert rotation.finish().damaged == []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.credentials.people import EVERY_PROOF
 from relaydeck.secret import Secret
 from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_types import LocalConfig, NewSigner
@@ -85,36 +86,36 @@ def test_everything_is_sealed_anew_and_nothing_visible_changes(home: Path) -> No
 def test_an_interrupted_rotation_is_gone_on_with(store: Store, home: Path) -> None:
     names = [f"s{number}" for number in range(10)]
     add_signers(store, *names)
-    stopped = Rotation(store)
+    stopped = Rotation(store, EVERY_PROOF)
     assert stopped.begin(now=0) == 10
     batches = stopped.batches(rows=3)
     assert [next(batches), next(batches)] == [3, 3]
     assert keys_in_use(store) == {1, 2}
 
-    rotation = Rotation(store)
+    rotation = Rotation(store, EVERY_PROOF)
     assert rotation.begin(now=0) == 4
     assert list(rotation.batches(rows=3)) == [3, 1]
-    assert rotation.finish() == (4, [], 1)
+    assert rotation.finish() == (4, [], 1, 0)
     assert (keys_in_use(store), data_keys(store)) == ({2}, [2])
     assert secrets(store) == {name: f"secret of {name}" for name in names}
 
 
 def test_one_stopped_before_the_old_key_was_removed_only_removes_it(store: Store) -> None:
     add_signers(store, "a")
-    stopped = Rotation(store)
+    stopped = Rotation(store, EVERY_PROOF)
     stopped.begin(now=0)
     assert list(stopped.batches()) == [1]
 
-    rotation = Rotation(store)
+    rotation = Rotation(store, EVERY_PROOF)
     assert rotation.begin(now=0) == 0
     assert list(rotation.batches()) == []
-    assert rotation.finish() == (0, [], 1)
+    assert rotation.finish() == (0, [], 1, 0)
     assert data_keys(store) == [2]
 
 
 def test_each_rotation_makes_a_new_key(store: Store) -> None:
     for expected in (2, 3, 4):
-        rotation = Rotation(store)
+        rotation = Rotation(store, EVERY_PROOF)
         rotation.begin(now=0)
         assert list(rotation.batches()) == [1] * (expected > 2)  # the audit key, which the first one made
         rotation.finish()
@@ -144,7 +145,7 @@ def test_what_is_damaged_stays_and_is_reported_and_keeps_its_key(store: Store, h
 def test_a_key_that_came_into_use_meanwhile_is_not_removed(store: Store) -> None:
     """The last look happens inside the transaction that removes."""
     add_signers(store, "a")
-    rotation = Rotation(store)
+    rotation = Rotation(store, EVERY_PROOF)
     rotation.begin(now=0)
     old = store.database.read("SELECT sealed_config FROM signers")[0][0]
     assert list(rotation.batches()) == [1]

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from relaydeck.credentials.people import EVERY_PROOF
 from relaydeck.errors import Damaged
 from relaydeck.store.migrate import migrate
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.rotation import Rotation
 from relaydeck.store.sealed_columns import SEALED_COLUMNS, VERSIONS_SINCE, PutBack, SealedColumn, check_all
 from relaydeck.store.sqlite import SqliteDatabase
-from relaydeck.store.vault import create_master_key, read_master_key
+from relaydeck.store.vault import create_master_key, read_master_keys
 from relaydeck.store.write_signal import WriteSignal
 from tests.provisioning.conftest import NETWORK, NOTIFICATION, SIGNER, WHOLE, ProvisionedHome
 from tests.support.running import run_command
@@ -121,7 +122,7 @@ def test_changes_of_other_fields_leave_no_problem(provisioned: ProvisionedHome) 
 def test_a_rotation_keeps_the_versions(provisioned: ProvisionedHome) -> None:
     change(provisioned)
     before = {name: stored(provisioned, column)["version"] for name, column in COLUMNS.items()}
-    rotation = Rotation(provisioned.store)
+    rotation = Rotation(provisioned.store, EVERY_PROOF)
     rotation.begin(0)
     for _ in rotation.batches():
         pass
@@ -161,7 +162,7 @@ def test_values_of_an_earlier_version_are_sealed_again_by_the_upgrade(tmp_path: 
         migrate(database, to=VERSIONS_SINCE - 1)
         database.writer.execute(
             "INSERT INTO data_keys (wrapped, created_at) VALUES (?, 0)",
-            (read_master_key(home / "master.key").wrap(key),),
+            (read_master_keys(home / "master.key")[0].wrap(key),),
         )
         database.writer.execute(
             "INSERT INTO notifications (id, type, url, sealed_signing_key, sealed_previous_key, previous_key_until,"

@@ -17,7 +17,7 @@ from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.postgres_reader import PostgresReader
 from relaydeck.store.sealed_columns import SEALED_COLUMNS, URLS_SINCE, VERSIONS_SINCE
 from relaydeck.store.sqlite import SqliteDatabase
-from relaydeck.store.vault import Vault, create_master_key, existing_keyring, read_master_key
+from relaydeck.store.vault import Vault, create_master_key, existing_keyring, read_master_keys
 from relaydeck.store.write_signal import WriteSignal
 from tests.support.places import ENGINES
 from tests.support.postgres import PostgresServer
@@ -337,7 +337,7 @@ def test_the_next_version_changes_no_value_that_a_version_reads(
     """A replica of a version may run beside the newest one. The versions before changed sealed values."""
     migrate_to(empty, version)
     create_master_key(tmp_path / "master.key")
-    vault = Vault(empty, read_master_key(tmp_path / "master.key"))
+    vault = Vault(empty, tmp_path / "master.key")
     with empty.transaction() as transaction:
         vault.add_data_key(transaction, 0)
     keyring = existing_keyring(empty, tmp_path / "master.key")
@@ -465,7 +465,7 @@ def test_a_plan_names_each_missing_step_and_changes_nothing(
 ) -> None:
     migrate_to(empty, version)
     create_master_key(tmp_path / "master.key")
-    master = read_master_key(tmp_path / "master.key")
+    master = read_master_keys(tmp_path / "master.key")[0]
     insert(empty, "data_keys", {"id": 1, "wrapped": master.wrap(bytes(32)), "created_at": 1})
     fill(empty, version)
     before = contents(empty)

@@ -36,7 +36,7 @@ from relaydeck.store.copying.mark import remove_mark, revoke_and_remove_mark
 from relaydeck.store.database import Reader
 from relaydeck.store.open_store import open_for_filling, open_store
 from relaydeck.store.sealing import Keyring
-from relaydeck.store.vault import MasterKey, create_master_key, master_key_bytes, open_keyring
+from relaydeck.store.vault import MasterKey, OpenedKeys, create_master_key, open_keyring, open_keys, read_master_keys
 
 _EXPLAINED = (
     "--unauthenticated restores it nevertheless, and revokes every token, session and sign-in link in it. Other"
@@ -150,13 +150,18 @@ def _back_up(
     """Back up the configured database; return how many tables and rows that are."""
     with copy.snapshot_of(settings.database) as reader:
         source = copy.complete_source(reader)
-        key = _master_key_of(reader, settings.master_key_path)
-        sealed = seal_master_key(key, _new_passphrase(passphrase_file)) if with_master_key else None
+        keys = _keys_of(reader, settings.master_key_path)
+        if with_master_key and keys.older:
+            raise OperatorError(
+                "the master key is being replaced, and the backup would need both keys",
+                "Run 'relaydeck key rotate --master' until it has ended, then this command again.",
+            )
+        sealed = seal_master_key(keys.master.reveal(), _new_passphrase(passphrase_file)) if with_master_key else None
         with progress_bar("backing up", source.count()) as advance:
             contents = write_backup(
                 source,
                 path,
-                MasterKey(key),
+                keys.master,
                 now=int(time.time()),
                 advance=advance,
                 force=force,
@@ -250,12 +255,12 @@ def restore(file: Path, passphrase_file: Path | None, unauthenticated: bool, as_
         open_for_filling(settings.home, settings.database) as target,
     ):
         loaded = copy.restore(backup.file, target, progress_bar)
-        if (key := backup.key) is not None:
-            create_master_key(key_path, lambda _count: key)  # leaves an existing file unchanged
+        if backup.masters:
+            create_master_key(key_path, lambda _count: backup.masters[0].reveal())  # leaves an existing file unchanged
         revoked = [] if backup.is_authentic else revoke_and_remove_mark(target, int(time.time()))
         if backup.is_authentic:
             remove_mark(target)
-    if backup.key is not None and not backup.is_authentic:
+    if backup.masters and not backup.is_authentic:
         open_store(settings).close()  # records in the audit log what was revoked
     tables, rows = len(loaded.contents), loaded.rows
     listed = [RevokedByRestore(*each) for each in revoked]
@@ -265,7 +270,7 @@ def restore(file: Path, passphrase_file: Path | None, unauthenticated: bool, as_
         f"restored {tables} tables, {rows} rows to {settings.database}; all read back equal",
         *(f"revoked the {_REVOKED[each.kind].format(each.name)}" for each in revoked),
     )
-    if backup.key is None:
+    if not backup.masters:
         print_note(f"Copy the master key file to {key_path} before you start the service.")
     if not backup.is_authentic:
         print_note("No credential in the backup works any more. Create one with 'relaydeck token create NAME'.")
@@ -276,20 +281,17 @@ def restore(file: Path, passphrase_file: Path | None, unauthenticated: bool, as_
 
 @dataclass(frozen=True)
 class CheckedBackup:
-    """A backup whose every byte was checked, and the master key that opens it, if there is one."""
+    """A backup whose every byte was checked, and the master keys that open it, if they are at hand."""
 
     file: BackupFile
-    key: bytes | None = field(repr=False)
+    masters: list[MasterKey] = field(repr=False)
     keyring: Keyring | None
     is_authentic: bool
 
 
-def _master_key_of(reader: Reader, path: Path) -> bytes:
-    """The key in the file at `path`. Raises OperatorError unless it is the key of this database."""
-    key = master_key_bytes(path)
-    rows = reader.read("SELECT id, wrapped FROM data_keys ORDER BY id")
-    open_keyring(MasterKey(key), [(row.id, row.wrapped) for row in rows])
-    return key
+def _keys_of(reader: Reader, path: Path) -> OpenedKeys:
+    """Raises OperatorError unless the file at `path` has the keys of this database."""
+    return open_keys(read_master_keys(path), reader.read("SELECT id, wrapped FROM data_keys ORDER BY id"))
 
 
 @contextmanager
@@ -301,22 +303,24 @@ def _checked_backup(
         size = os.fstat(file.fileno()).st_size
         with progress_bar("checking", size) as advance:
             backup = BackupFile(path, file, advance)
-        key = _master_key_for(backup, key_path, passphrase_file)
-        is_authentic = _is_authentic(backup, path, key, key_path, unauthenticated)
+        masters = _masters_for(backup, key_path, passphrase_file)
+        is_authentic = _is_authentic(backup, path, masters, key_path, unauthenticated)
         with progress_bar("reading", size) as advance:
             backup.check_contents(advance)
-        keyring = None if key is None else open_keyring(MasterKey(key), backup.data_keys())
-        yield CheckedBackup(backup, key, keyring, is_authentic)
+        keyring = open_keyring(masters, backup.data_keys()) if masters else None
+        yield CheckedBackup(backup, masters, keyring, is_authentic)
 
 
-def _is_authentic(backup: BackupFile, path: Path, key: bytes | None, key_path: Path, unauthenticated: bool) -> bool:
-    if key is not None and backup.has_mac:
-        if backup.is_authentic(MasterKey(key)):
+def _is_authentic(
+    backup: BackupFile, path: Path, masters: list[MasterKey], key_path: Path, unauthenticated: bool
+) -> bool:
+    if masters and backup.has_mac:
+        if any(map(backup.is_authentic, masters)):
             return True
         raise OperatorError(
             f"the backup {path} is not authentic: another master key made it, or somebody changed it",
-            f"Use the master key file of the service that wrote it ({key_path}), or another copy of the backup."
-            " Nothing was changed.",
+            f"Use the master key file of the service that wrote it ({key_path}), as it was then if the key was replaced"
+            " since, or another copy of the backup. Nothing was changed.",
         )
     if unauthenticated:
         return False
@@ -340,14 +344,15 @@ def _open(path: Path) -> BinaryIO:
         ) from None
 
 
-def _master_key_for(backup: BackupFile, path: Path, passphrase_file: Path | None) -> bytes | None:
-    """The key in the file at `path`, else the one in the backup, else None."""
+def _masters_for(backup: BackupFile, path: Path, passphrase_file: Path | None) -> list[MasterKey]:
+    """The keys in the file at `path`, else the one in the backup, else none."""
     if path.exists():
-        return master_key_bytes(path)
+        return read_master_keys(path)
     sealed = backup.header.sealed_master_key
     if sealed is None:
-        return None
-    return open_master_key(sealed, _passphrase(passphrase_file, "Passphrase of the master key in the backup"))
+        return []
+    passphrase = _passphrase(passphrase_file, "Passphrase of the master key in the backup")
+    return [MasterKey(open_master_key(sealed, passphrase))]
 
 
 def _new_passphrase(file: Path | None) -> Secret:

@@ -1,9 +1,11 @@
 """`relaydeck db …` and `relaydeck key …`: the commands about the whole database."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
+from pathlib import Path
 from typing import Annotated
 
 import click
@@ -19,8 +21,16 @@ from relaydeck.settings.model import read_settings
 from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store.copying import copy
 from relaydeck.store.migrate import newest_version, plan, runs_beside_services, schema_version
-from relaydeck.store.open_store import open_for_filling, open_for_plan, open_reader_at
-from relaydeck.store.rotation import Rotation
+from relaydeck.store.open_store import Store, open_for_filling, open_for_plan, open_reader_at
+from relaydeck.store.rotation import Rotation, RotationReport
+from relaydeck.store.vault import (
+    MASTER_KEY_BYTES,
+    MasterKey,
+    Vault,
+    read_master_keys,
+    replacing_master_key,
+    write_master_keys,
+)
 
 _MIN_PAUSE_SECONDS = 0.002
 
@@ -58,6 +68,8 @@ class Rotated(Shape, frozen=True):
     resealed: Annotated[int, about("How many values were sealed with the new data key.")]
     retired: Annotated[int, about("How many old data keys were removed.")]
     damaged: Annotated[list[str], about("Values that could not be opened. One makes the command exit with 1.")]
+    proven: Annotated[int, about("How many tokens, sessions and links were proven anew under a new master key.")] = 0
+    master_keys: Annotated[int, about("How many keys the master key file has: 2 while the master key is replaced.")] = 1
 
 
 db, key = click.Group("db"), click.Group("key")
@@ -170,27 +182,90 @@ def _parse(text: str) -> DatabaseUrl:
 
 
 @key.command("rotate", epilog="Safe while the service runs. If it is interrupted, run it again.")
+@click.option("--master", is_flag=True, help="Replace the master key as well.")
+@click.option("--prepare", is_flag=True, help="With --master: only write the new key into the master key file.")
 @as_json(Rotated)
 @at_home
-def key_rotate(as_json: bool) -> None:
-    """Create a new data key and seal every secret with it."""
-    with existing_store() as store:
-        rotation = Rotation(store)
-        total = rotation.begin(int(time.time()), actor())
-        with progress_bar("sealing with the new key", total) as advance:
-            for values in _paced(rotation.batches()):
-                advance(values)
-        report = rotation.finish()
+def key_rotate(master: bool, prepare: bool, as_json: bool) -> None:
+    """Create a new data key and seal every secret with it.
+
+    --master also replaces the master key, with which everything in the database is sealed and proven. Do it when a
+    copy of the key may be in wrong hands. The command writes a new key into the first line of the master key file,
+    above the old one, moves the database to the new key, and removes the old line. Running services read the file
+    again by themselves; tokens and sessions stay valid. Plans made before have to be made again.
+
+    Backups made before can be restored with the old key only: keep a copy of it as long as you keep them, apart from
+    them, and make a new backup afterwards.
+
+    With PostgreSQL, run it with --prepare first, and give the master key file, which then has both keys, to every
+    machine. Then run it without --prepare on one machine. At last, run it on the others, or give them the file.
+    """
+    if prepare and not master:
+        raise click.UsageError("--prepare needs --master")
+    path = read_settings().master_key_path
+    with existing_store() as store, replacing_master_key(path) if master else nullcontext():
+        new = _prepared_master_key(path, store, may_create=prepare or not store.database.remote) if master else None
+        if prepare:
+            prepared = f"{path} has a new master key in its first line; run this without --prepare to use it"
+            print_outcome(Rotated(0, 0, [], master_keys=2), as_json, prepared)
+            return
+        report = _rotate(store, new)
+        has_old = master and not _removed_old_master_key(path, store.vault)
     sealed, keys = counted(report.resealed, "value"), counted(report.retired, "old data key")
     damaged = [str(each) for each in report.damaged]
-    outcome = Rotated(report.resealed, report.retired, damaged)
-    print_outcome(outcome, as_json, f"sealed {sealed} with a new data key; removed {keys}")
+    outcome = Rotated(report.resealed, report.retired, damaged, report.proven, 1 + has_old)
+    proofs = counted(report.proven, "token, session or link", "tokens, sessions and links")
+    replaced = [f"the master key is replaced; proved {proofs} anew"] if master else []
+    print_outcome(outcome, as_json, f"sealed {sealed} with a new data key; removed {keys}", *replaced)
+    if has_old:
+        print_note(f"{path} cannot be changed: remove all lines but the first from it. They open nothing any more.")
+    if master and store.database.remote:
+        print_note(f"On every other machine, remove all lines but the first from the master key file, {path}.")
     if damaged:
         listed = "\n".join(f"  {each}" for each in damaged)
         raise OperatorError(
             f"{counted(len(damaged), 'value')} could not be opened:\n{listed}",
             "They are unchanged, and the data keys they refer to were kept. Set them again, or delete the records.",
         )
+
+
+def _prepared_master_key(path: Path, store: Store, *, may_create: bool) -> MasterKey:
+    """The key in the first line of the file, above the present one. It is on disk before the database uses it."""
+    masters = read_master_keys(path)
+    if len(masters) > 1:
+        return masters[0]
+    if not may_create:
+        raise OperatorError(
+            f"{path} has one key, and services on other machines would not have a new one",
+            "Run 'relaydeck key rotate --master --prepare', give the file to every machine, then run this again.",
+        )
+    new = MasterKey(os.urandom(MASTER_KEY_BYTES))
+    write_master_keys(path, [new, store.vault.master])
+    return new
+
+
+def _rotate(store: Store, master: MasterKey | None) -> RotationReport:
+    from relaydeck.credentials.people import EVERY_PROOF  # other commands start without it
+
+    rotation = Rotation(store, EVERY_PROOF)
+    total = rotation.begin(int(time.time()), actor(), master)
+    with progress_bar("sealing with the new key", total) as advance:
+        for values in _paced(rotation.batches()):
+            advance(values)
+    return rotation.finish()
+
+
+def _removed_old_master_key(path: Path, vault: Vault) -> bool:
+    """Whether the file has the key of the database alone."""
+    found = [each.reveal() for each in read_master_keys(path)]
+    if vault.master.reveal() not in found or vault.proofs.has_older:
+        return False
+    try:
+        if len(found) > 1:
+            write_master_keys(path, [vault.master])
+    except OperatorError:
+        return False
+    return True
 
 
 def _paced(batches: Iterator[int]) -> Iterator[int]:

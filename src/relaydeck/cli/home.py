@@ -23,7 +23,7 @@ from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ShowProgress, Transaction, without_progress
 from relaydeck.store.migrate import schema_version
 from relaydeck.store.open_store import Store, open_reader_at, open_store, open_store_at
-from relaydeck.store.vault import Vault, read_master_key
+from relaydeck.store.vault import Vault, read_master_keys
 
 
 def has_data(settings: Settings) -> bool:
@@ -42,14 +42,14 @@ def require_data(settings: Settings) -> None:
             "Create it with 'relaydeck serve' or 'relaydeck apply', or choose another home with --home or"
             " RELAYDECK_HOME.",
         )
-    read_master_key(settings.master_key_path)
+    read_master_keys(settings.master_key_path)
 
 
 def open_or_create(settings: Settings, progress: ShowProgress = without_progress) -> Store:
     """Announces what it creates: in the wrong folder, a command would otherwise seem to succeed."""
     has_key, is_new = settings.master_key_path.exists(), not has_data(settings)
     if has_key:
-        read_master_key(settings.master_key_path)  # an unusable one is refused before anything is created
+        read_master_keys(settings.master_key_path)  # an unusable one is refused before anything is created
     store = open_store(settings, progress=progress)
     if is_new:
         created = f"database at {settings.database}" if has_key else f"home in {settings.home.absolute()}"

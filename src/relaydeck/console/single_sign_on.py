@@ -270,7 +270,7 @@ class SingleSignOn:
         text, _, proof = cookies_of(call.headers).get(COOKIE, "").partition(".")
         try:
             stated = base64.urlsafe_b64decode(text).decode()
-            if not self._proofs.holds(base64.urlsafe_b64decode(proof), "single_sign_on", (stated,)):
+            if not self._proofs.matches(base64.urlsafe_b64decode(proof), "single_sign_on", (stated,)):
                 return None
         except ValueError:
             return None

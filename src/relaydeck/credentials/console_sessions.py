@@ -7,9 +7,8 @@ that is put back afterwards opens nothing, because nobody can remove that entry 
 """
 
 import secrets
-from hmac import compare_digest
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from relaydeck.credentials import token_rows
 from relaydeck.credentials.grants import FIRST_KINDS, Grant, read_grant
@@ -21,7 +20,7 @@ from relaydeck.secret import Secret
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ReadRows, Transaction
-from relaydeck.store.sealing import RowProofs
+from relaydeck.store.sealing import ProvenRows, RowProofs
 
 CODE_SECONDS = 600
 MOST_OF_TOKEN = 20  # sessions at a time
@@ -75,12 +74,22 @@ def session_record(digest: bytes) -> str:
     return digest.hex()[:32]
 
 
-def _session_proof(
-    proofs: RowProofs, digest: bytes, token_digest: bytes, kind: str, created_at: int, used_at: int
-) -> bytes:
+def _proven(digest: bytes, token_digest: bytes, kind: str, created_at: int, used_at: int) -> tuple[Any, ...]:
     """Versions that do not know the kind of the token must not accept its session, in which nothing would limit it."""
     token = token_digest if kind in FIRST_KINDS else token_digest + kind.encode()
-    return proofs.of("console_sessions", (digest, token, created_at, used_at))
+    return digest, token, created_at, used_at
+
+
+_JOINED = "JOIN tokens k ON k.seq = t.token_seq"
+PROVEN = (
+    ProvenRows(
+        "console_sessions",
+        "t.digest, k.digest AS token_digest, k.kind, t.created_at, t.used_at",
+        _JOINED,
+        lambda values: _proven(*values),
+    ),
+    ProvenRows("console_codes", "t.digest, k.digest AS token_digest, t.expires_at", _JOINED),
+)
 
 
 def find_session(
@@ -100,9 +109,7 @@ def find_session(
     if token is None:
         return None
     created_at, used_at, _, proof = rows[0]
-    if proof is None or not compare_digest(
-        proof, _session_proof(proofs, digest, token.digest, token.kind, created_at, used_at)
-    ):
+    if not proofs.holds(proof, "console_sessions", _proven(digest, token.digest, token.kind, created_at, used_at)):
         return None
     ends_at = min(created_at + limits.most_seconds, inf if token.expires_at is None else token.expires_at)
     whose = token.seq, token.name, token.kind, token.digest
@@ -133,7 +140,8 @@ def open_session(
         _end_session(transaction, audit, other.digest, now)
     token = _token(transaction, token_seq)
     digest, moment = session_digest(secret), int(now)
-    proof = _session_proof(audit.vault.proofs, digest, token.digest, token.kind, moment, moment)
+    proven = _proven(digest, token.digest, token.kind, moment, moment)
+    proof = audit.vault.proofs.fresh(transaction).of("console_sessions", proven)
     columns = ("digest", "token_seq", "created_at", "used_at", "proof")
     transaction.insert("console_sessions", columns, [(digest, token_seq, moment, moment, proof)])
     _record_action(transaction, audit, "session.opened", digest, token, now)
@@ -142,8 +150,8 @@ def open_session(
 def touch_session(
     transaction: Transaction, proofs: RowProofs, secret: Secret, session: ConsoleSession, now: float
 ) -> None:
-    token = session.token_digest, session.kind
-    proof = _session_proof(proofs, session_digest(secret), *token, session.created_at, int(now))
+    proven = _proven(session_digest(secret), session.token_digest, session.kind, session.created_at, int(now))
+    proof = proofs.fresh(transaction).of("console_sessions", proven)
     transaction.execute(
         "UPDATE console_sessions SET used_at = :now, proof = :proof WHERE digest = :digest",
         {"now": int(now), "proof": proof, "digest": session_digest(secret)},

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from relaydeck.credentials import console_sessions, token_rows
 from relaydeck.credentials.console_sessions import SPENT, ConsoleSession, SessionLimits, session_digest, session_record
 from relaydeck.credentials.json_web_tokens import Claims, subject_slot
 from relaydeck.errors import Unauthorized
@@ -16,13 +17,14 @@ from relaydeck.secret import Secret
 from relaydeck.settings.issuers import Issuer
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import ReadRows, Transaction
-from relaydeck.store.sealing import RowProofs, decrypt, derived_key, encrypt
+from relaydeck.store.sealing import ProvenRows, RowProofs, decrypt, derived_key, encrypt
 
 PREFIX = "p-"  # of the secret of such a session
 MOST_OF_PERSON = 20  # sessions at a time
 _CLAIM_SECONDS = 20  # after which another request may refresh, because the first was killed
 _LONGEST = 255
 _PROVEN = ("digest", "issuer", "subject", "person", "role", "rule", "sid", "created_at", "used_at", "checked_at")
+EVERY_PROOF = (token_rows.PROVEN, *console_sessions.PROVEN, ProvenRows("person_sessions", ", ".join(_PROVEN)))
 
 
 class Person(NamedTuple):
@@ -70,9 +72,6 @@ class PersonSession(NamedTuple):
         name, role = self.person.actor, self.person.role
         times = self.created_at, self.used_at
         return ConsoleSession(*times, slot, name, role, self.digest, ends_at, rule=self.person.rule)
-
-    def proof(self, proofs: RowProofs) -> bytes:
-        return proofs.of("person_sessions", (self.digest, *self.person, self.created_at, self.used_at, self.checked_at))
 
     def refresh_token(self, secret: Secret) -> str:
         """Empty: the provider gave none."""
@@ -124,7 +123,7 @@ def store(transaction: Transaction, audit: AuditLog, session: PersonSession, lim
     )
     for other in others[MOST_OF_PERSON - 1 :]:
         end(transaction, audit, "digest = :digest", {"digest": other.digest}, now)
-    values = _values(session, audit.vault.proofs) | {"refreshing_at": 0}
+    values = _values(session, audit.vault.proofs.fresh(transaction)) | {"refreshing_at": 0}
     transaction.insert("person_sessions", tuple(values), [tuple(values.values())])
     entry = AuditEntry(int(now), person.actor, "session.opened", session_record(session.digest))
     audit.append(transaction, [entry])
@@ -132,7 +131,7 @@ def store(transaction: Transaction, audit: AuditLog, session: PersonSession, lim
 
 def save(transaction: Transaction, proofs: RowProofs, session: PersonSession) -> None:
     """What the last check or request changed. A session that has ended meanwhile stays ended."""
-    values = _values(session, proofs)
+    values = _values(session, proofs.fresh(transaction))
     changes = ", ".join(f"{each} = :{each}" for each in values if each != "digest")
     transaction.execute(f"UPDATE person_sessions SET {changes} WHERE digest = :digest", values)
 
@@ -140,7 +139,8 @@ def save(transaction: Transaction, proofs: RowProofs, session: PersonSession) ->
 def _values(session: PersonSession, proofs: RowProofs) -> dict[str, Any]:
     times = session.created_at, session.used_at, session.checked_at
     proven = dict(zip(_PROVEN, (session.digest, *session.person, *times), strict=True))
-    return proven | {"proof": session.proof(proofs), "encrypted_refresh_token": session.encrypted_refresh_token}
+    proof = proofs.of("person_sessions", tuple(proven.values()))
+    return proven | {"proof": proof, "encrypted_refresh_token": session.encrypted_refresh_token}
 
 
 def claim(transaction: Transaction, digest: bytes, now: float) -> bool:

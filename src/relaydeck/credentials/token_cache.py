@@ -18,6 +18,7 @@ from relaydeck.store.writer import JointWork, Writer, outcomes_of
 FindOther = Callable[[bytes, float], Credential]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+VerifiedTokens = list[tuple[Token, bool]]  # whether Relaydeck wrote the row as it is
 
 
 class Caller(Protocol):
@@ -71,7 +72,7 @@ class TokenCache:
     """Every authentic token that is not revoked, by its digest, as fresh as the read model.
 
     A row that Relaydeck did not write as it is gets reported and is never accepted. Rows are verified when they are
-    read, not with each request.
+    read, where that does not delay requests, and not with each request.
 
     An accepted header is remembered whole until any token changes, so that the service hashes a busy client's
     token once instead of once per request.
@@ -138,10 +139,13 @@ class TokenCache:
             return None
         return TokenCredential(token)
 
-    def read_all(self, reader: RowReader) -> list[Token]:
-        return tokens_after(reader.read, -1)
+    def read_all(self, reader: RowReader) -> VerifiedTokens:
+        return self._verified(tokens_after(reader.read, -1))
 
-    def replace(self, tokens: list[Token]) -> None:
+    def _verified(self, tokens: list[Token]) -> VerifiedTokens:
+        return [(token, token.is_authentic(self._proofs)) for token in tokens]
+
+    def replace(self, tokens: VerifiedTokens) -> None:
         self._known = self._updated(KnownTokens({}, 0), tokens)
         self._accepted.clear()
 
@@ -152,18 +156,17 @@ class TokenCache:
         """
         self._known = KnownTokens(self._known.by_digest, -1)
 
-    def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> list[Token]:
-        return tokens_after(read, seen)
+    def fetch_changes(self, read: ReadRows, seen: int, *, removed: bool) -> VerifiedTokens:
+        return self._verified(tokens_after(read, seen))
 
-    def apply_changes(self, tokens: list[Token]) -> None:
+    def apply_changes(self, tokens: VerifiedTokens) -> None:
         self._accepted.clear()
         # Last, because another thread may compare the revision: the changes up to it are in memory.
         self._known = self._updated(self._known, tokens)
 
-    def _updated(self, known: KnownTokens, tokens: list[Token]) -> KnownTokens:
+    def _updated(self, known: KnownTokens, tokens: VerifiedTokens) -> KnownTokens:
         by_digest, revision = known
-        for token in tokens:
-            authentic = token.is_authentic(self._proofs)
+        for token, authentic in tokens:
             if not authentic:
                 self._report_forged(token)
             # In one step: at no moment does another thread miss a token that stays valid.
@@ -171,7 +174,7 @@ class TokenCache:
                 by_digest[token.digest] = TokenCredential(token)
             else:
                 by_digest.pop(token.digest, None)
-        newest = max((token.revision for token in tokens), default=revision)
+        newest = max((token.revision for token, _ in tokens), default=revision)
         return KnownTokens(by_digest, revision if revision < 0 else newest)
 
 

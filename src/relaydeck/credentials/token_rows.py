@@ -11,7 +11,7 @@ from relaydeck.secret import Secret
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import Reader, ReadRows, Transaction, Values
 from relaydeck.store.rows import columns_of
-from relaydeck.store.sealing import TOKEN_COLUMNS, RowProofs
+from relaydeck.store.sealing import TOKEN_COLUMNS, TOKEN_PROOFS, ProvenRows, RowProofs
 from relaydeck.timestamps import utc
 
 
@@ -58,6 +58,7 @@ _COLUMNS = columns_of(Token._fields)
 
 
 _proven = attrgetter(*TOKEN_COLUMNS)
+PROVEN = ProvenRows("tokens", ", ".join(TOKEN_COLUMNS), kinds=TOKEN_PROOFS)
 
 
 def add(
@@ -82,7 +83,7 @@ def add(
         " ON CONFLICT DO NOTHING RETURNING seq",
         values
         | {"made_by": made_by, "purpose": purpose}
-        | {"proof": proofs.of("tokens", tuple(values.values())), "revision": transaction.revision},
+        | {"proof": proofs.fresh(transaction).of("tokens", tuple(values.values())), "revision": transaction.revision},
     )
     if added is None:
         raise OperatorError(f"a token named {name!r} exists already", "Choose another name, or revoke that one first.")
@@ -102,7 +103,7 @@ def _update(transaction: Transaction, proofs: RowProofs, token: Token) -> None:
     transaction.execute(
         "UPDATE tokens SET name = :name, expires_at = :expires_at, revoked_at = :revoked_at, proof = :proof,"
         " revision = :revision WHERE seq = :seq",
-        values | {"proof": proofs.of("tokens", _proven(token)), "revision": transaction.revision},
+        values | {"proof": proofs.fresh(transaction).of("tokens", _proven(token)), "revision": transaction.revision},
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from relaydeck.credentials import token_rows
 from relaydeck.doctor import CLOCK_SLACK_SECONDS, Finding
-from relaydeck.doctor.integrity import proof_findings, read_keyring, sealed_value_findings
+from relaydeck.doctor.integrity import proof_findings, sealed_value_findings
 from relaydeck.doctor.nodes import node_findings, preset_findings
 from relaydeck.errors import OperatorError, StoreError, StoreUnreachable, operator_words
 from relaydeck.http.metric_counts import Writes, read_writes, served_by
@@ -28,6 +28,7 @@ from relaydeck.store.files import lost_file
 from relaydeck.store.migrate import newest_version, schema_version
 from relaydeck.store.open_store import open_reader_at
 from relaydeck.store.rows import in_list
+from relaydeck.store.vault import read_keyring, read_master_keys
 from relaydeck.store.writer import Failure
 from relaydeck.timestamps import utc
 from relaydeck.web_addresses import key_system_address_problem
@@ -206,13 +207,16 @@ _HISTORY = "SELECT data, created_at FROM events WHERE kind = :kind AND created_a
 
 def sealed_findings(database: Reader, settings: Settings, progress: ShowProgress) -> Iterator[Finding]:
     try:
-        keyring = read_keyring(database, settings)
+        keyring = read_keyring(database, settings.master_key_path)
     except OperatorError as error:
         yield Finding("FAIL", "master key", f"{error.problem}. {error.remedy}")
         yield Finding("warn", "not checked", _NOT_CHECKED)
         return
     keys: int = database.read("SELECT count(*) AS total FROM data_keys")[0].total
     yield Finding("ok", "master key", f"{settings.master_key_path} opens {counted(keys, 'data key')}")
+    if len(masters := read_master_keys(settings.master_key_path)) > 1:
+        remark = f"{settings.master_key_path} has {len(masters)} keys: the replacement of the master key has not ended"
+        yield Finding("warn", "master key", f"{remark}; run: relaydeck key rotate --master")
     with progress("opening sealed values", 0):
         yield from sealed_value_findings(database, keyring)
     yield from proof_findings(database, keyring, progress)

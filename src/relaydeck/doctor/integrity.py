@@ -12,8 +12,7 @@ from relaydeck.store.database import Reader, Row, ShowProgress, without_progress
 from relaydeck.store.open_store import open_reader_at
 from relaydeck.store.sealed_columns import check_all, urls_in_clear
 from relaydeck.store.sealing import Keyring
-from relaydeck.store.vault import read_keyring as keyring_of
-from relaydeck.store.vault import read_master_key
+from relaydeck.store.vault import read_keyring
 from relaydeck.timestamps import utc
 
 _MIGRATED = "was proven first by an upgrade, which trusts what it finds; replace it if that may be wrong"
@@ -79,7 +78,7 @@ def _forged(database: Reader, opener: Opener) -> Iterator[str]:
 def verify_stored_audit(settings: Settings, progress: ShowProgress) -> AuditVerification:
     """On a connection of its own: verifying a long log delays no other read."""
     with closing(open_reader_at(settings.database)) as database, database.snapshot():
-        return verify_audit(database, read_keyring(database, settings), progress=progress)
+        return verify_audit(database, read_keyring(database, settings.master_key_path), progress=progress)
 
 
 def verify_chain(
@@ -105,8 +104,3 @@ def _counting(rows: Iterable[Row], advance: Callable[[int], None]) -> Iterator[R
         if number % _STEP_ENTRIES == 0:
             advance(_STEP_ENTRIES)
         yield row
-
-
-def read_keyring(database: Reader, settings: Settings) -> Keyring:
-    """Raises OperatorError."""
-    return keyring_of(database, read_master_key(settings.master_key_path))

@@ -179,7 +179,7 @@ class AuditLog:
             rows.append((*content, link, self._origin))
         transaction.insert("audit", _NAMES, rows)
         transaction.chain_end = (end + len(entries), link)
-        transaction.audit_head = self.vault.proofs.signed_head(*transaction.chain_end)
+        self._sign_head(transaction)
 
     def append_staged(self, transaction: Transaction, staged: StagedEntries, *, moment: int, actor: str) -> None:
         """Like `append`: the content of each entry is encoded except for its number, time, actor and origin."""
@@ -194,7 +194,10 @@ class AuditLog:
             values = {"first": end + 1, "moment": moment, "actor": actor, "origin": self._origin}
             transaction.execute(_APPEND_STAGED.format(staged.rows.table), values | {"links": b"".join(links)})
             transaction.chain_end = (end + len(links), link)
-            transaction.audit_head = self.vault.proofs.signed_head(*transaction.chain_end)
+            self._sign_head(transaction)
+
+    def _sign_head(self, transaction: Transaction) -> None:
+        transaction.audit_head = self.vault.proofs.fresh(transaction).signed_head(*transaction.chain_end)
 
     def _chain_key(self, transaction: Transaction) -> bytes:
         if self._key is None:

@@ -6,6 +6,7 @@ service still writes to it.
 """
 
 import fcntl
+import glob
 import os
 import stat
 import time
@@ -100,6 +101,24 @@ def private_file(path: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
     finally:
         draft.unlink(missing_ok=True)
     sync_folder(path.parent)
+
+
+def remove_old_drafts(path: Path) -> None:
+    """Remove the drafts of killed processes that wrote a file of the same name."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        process = draft.name.rpartition(".")[2]
+        if process.isdigit() and len(process) < 8 and not _is_alive(int(process)):
+            draft.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 FileIdentity = tuple[int, int]  # device and inode

@@ -8,14 +8,15 @@ Proofs are keyed hashes (BLAKE2b, RFC 7693), under a key that is derived from th
 wrote a row. An attacker who can write to the database but does not have the master key can neither add a token, nor
 revive a revoked one, nor shorten the audit log without a row whose proof does not hold. A migration proves the tokens
 that versions without proofs wrote. It trusts what it finds, so these proofs are of another kind: a token has one until
-it is replaced.
+it is replaced. While the master key is replaced, the proofs of the old one hold too (`rotation.py`).
 """
 
 import hashlib
 import hmac
 import os
-from collections.abc import Sequence
-from typing import Any, Literal
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 from cryptography.exceptions import InvalidTag
@@ -24,32 +25,102 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from relaydeck.errors import Damaged
-from relaydeck.store.database import EMPTY_CHAIN, Execute
+from relaydeck.store.database import EMPTY_CHAIN, Execute, Row, Transaction
 
 PROOFS_SINCE = 12  # the migration step that adds the columns
 TOKEN_COLUMNS = ("name", "kind", "digest", "created_at", "expires_at", "revoked_at")
-_ISSUED, _MIGRATED = "tokens", "tokens as a migration found them"
+TOKEN_PROOFS = _ISSUED, _MIGRATED = "tokens", "tokens as a migration found them"
+_LOOK_SECONDS = 1.0
 _SEQ_BYTES, _HASH_BYTES = 8, 32
 _HEAD_BYTES = _SEQ_BYTES + 2 * _HASH_BYTES
 
 _encode = msgspec.json.Encoder().encode
 
 
+class ProvenRows(NamedTuple):
+    """The rows of a table that have proofs, and what they prove."""
+
+    table: str
+    columns: str  # of `t`, the table, and what it is joined with
+    joined: str = ""
+    proven: Callable[[tuple[Any, ...]], tuple[Any, ...]] = tuple  # from the values of the columns
+    kinds: tuple[str, ...] = ()  # of the proofs; none: the name of the table
+
+    def read(self, transaction: Transaction, after: int, last: int, rows: int) -> list[Row]:
+        return transaction.all(
+            f"SELECT t.seq, t.proof, {self.columns} FROM {self.table} t {self.joined}"
+            " WHERE t.seq > :after AND t.seq <= :last ORDER BY t.seq LIMIT :rows",
+            {"after": after, "last": last, "rows": rows},
+        )
+
+
+class KeepsKeys(Protocol):
+    """Keeps proofs up to date with the master key of the database."""
+
+    def refreshed(self, transaction: Transaction) -> object: ...
+
+    def looked_again(self) -> bool:
+        """Whether there are other keys than before."""
+
+
 class RowProofs:
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    """The first key proves rows. Proofs of the others hold too, until a rotation of the master key has ended."""
+
+    def __init__(self, *keys: bytes, vault: KeepsKeys | None = None) -> None:
+        self._keys = keys
+        self._vault = vault
+        self._looked_at = 0.0
+
+    def follow(self, other: "RowProofs") -> bool:
+        """Use the keys of another one. Returns whether that makes a difference."""
+        before, self._keys, self._looked_at = self._keys, other._keys, time.monotonic()
+        return before != self._keys
+
+    def fresh(self, transaction: Transaction) -> "RowProofs":
+        """To prove a row in a transaction: under the master key that the database has by then."""
+        if self._vault is not None:
+            self._vault.refreshed(transaction)
+        return self
+
+    @property
+    def has_older(self) -> bool:
+        """Whether the master key is being replaced."""
+        return len(self._keys) > 1
 
     def of(self, table: str, values: Sequence[Any]) -> bytes:
-        return hashlib.blake2b(_encode((table, *values)), digest_size=_HASH_BYTES, key=self._key).digest()
+        return _proof(self._keys[0], table, values)
+
+    def matches(self, proof: bytes, table: str, values: Sequence[Any]) -> bool:
+        """Whether it is a proof under a key that is known: for what anybody may send."""
+        return any(hmac.compare_digest(proof, _proof(key, table, values)) for key in self._keys)
 
     def holds(self, proof: bytes | None, table: str, values: Sequence[Any]) -> bool:
-        return proof is not None and hmac.compare_digest(proof, self.of(table, values))
+        """Whether it is the proof of a stored row. May read the database, unlike `matches`."""
+        return self._holding(proof, [(table, values)]) is not None
+
+    def _holding(self, proof: bytes | None, stated: Sequence[tuple[str, Sequence[Any]]]) -> str | None:
+        if proof is None:
+            return None
+        for table, values in stated:
+            if hmac.compare_digest(proof, self.of(table, values)):
+                return table
+        found = next((table for table, values in stated if self.matches(proof, table, values)), None)
+        # An old key that this process knows may have been replaced since, and there may be one that it does not know.
+        is_recent = found is not None and time.monotonic() - self._looked_at < _LOOK_SECONDS
+        if is_recent or self._vault is None or not self._vault.looked_again():
+            return found
+        return self._holding(proof, stated)
+
+    def renewed(self, proof: bytes | None, table: str, values: Sequence[Any]) -> bytes | None:
+        """The proof under the first key, in place of one under another; None where there is none to replace."""
+        present = self.of(table, values)
+        is_older = proof is not None and proof != present and self.matches(proof, table, values)
+        return present if is_older else None
 
     def token_origin(self, proof: bytes | None, values: Sequence[Any]) -> Literal["issued", "migrated"] | None:
         """Who proved the row of a token first: the service that issued it, or a migration. None: nobody did."""
-        if self.holds(proof, _ISSUED, values):
-            return "issued"
-        return "migrated" if self.holds(proof, _MIGRATED, values) else None
+        found = self._holding(proof, [(kind, values) for kind in TOKEN_PROOFS])
+        return None if found is None else "issued" if found == _ISSUED else "migrated"
 
     def signed_head(self, seq: int, link: bytes) -> bytes:
         """The end of the audit log as the row of the clock stores it: number, hash, proof."""
@@ -61,6 +132,10 @@ class RowProofs:
             return None
         seq, link = int.from_bytes(stored[:_SEQ_BYTES], "big"), stored[_SEQ_BYTES : _SEQ_BYTES + _HASH_BYTES]
         return (seq, link) if self.holds(stored[_SEQ_BYTES + _HASH_BYTES :], "audit", (seq, link)) else None
+
+
+def _proof(key: bytes, table: str, values: Sequence[Any]) -> bytes:
+    return hashlib.blake2b(_encode((table, *values)), digest_size=_HASH_BYTES, key=key).digest()
 
 
 def prove_stored_rows(execute: Execute, proofs: RowProofs) -> None:

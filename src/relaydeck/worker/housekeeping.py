@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 
 from relaydeck.credentials import token_rows
-from relaydeck.errors import RelaydeckError, ServerFailure, StoreError
+from relaydeck.errors import OperatorError, RelaydeckError, ServerFailure, StoreError
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.metrics import WRITES_FAILED
@@ -20,6 +20,7 @@ from relaydeck.log import Log
 from relaydeck.store.database import Database
 from relaydeck.store.follower import Follower, RemoteFollower
 from relaydeck.store.listing import Listing
+from relaydeck.store.open_store import Store
 from relaydeck.store.rows import slices
 from relaydeck.store.writer import Failure, Writer
 from relaydeck.worker.health_routes import READ_SECONDS
@@ -27,6 +28,7 @@ from relaydeck.worker.reports import Reports
 
 _CHECK_SECONDS = 1.0
 _USES_SECONDS, _STORED_USES = 60.0, 500
+_KEYS_SECONDS = 60.0
 _IDLE_SECONDS = 4.0  # after the last write, before the worker tries one by itself
 _OUTAGE_SECONDS = 5.0  # without a success: an apply of 100,000 relayers keeps other writes waiting for less
 _REMINDER_SECONDS = 60.0
@@ -83,6 +85,21 @@ async def store_uses(writer: Writer, access_log: AccessLog) -> None:
     with suppress(StoreError, ServerFailure):
         for _, some in slices(uses, _STORED_USES):
             await writer.write(partial(token_rows.store_uses, uses=some))
+
+
+async def check_keys_each_minute(store: Store, log: Log) -> None:
+    while True:
+        await asyncio.sleep(_KEYS_SECONDS)
+        await check_keys(store, log)
+
+
+async def check_keys(store: Store, log: Log) -> None:
+    """Say that the database uses a master key that this service does not have: it can write nothing then."""
+    try:
+        with suppress(StoreError):  # others report it
+            await store.database.run_in_reader(store.vault.look_again)
+    except OperatorError as error:
+        log.event("error", error.problem, remedy=error.remedy)
 
 
 async def warm_listings(follower: AnyFollower, reports: Reports, *listings: Listing) -> None:

@@ -15,7 +15,7 @@ from relaydeck.store.migrate import migrate, newest_version, schema_version
 from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.sealed_columns import URLS_SINCE
-from relaydeck.store.vault import Vault, create_master_key, read_master_key
+from relaydeck.store.vault import Vault, create_master_key
 from relaydeck.store.write_signal import WriteSignal
 from tests.support.postgres import PostgresServer
 
@@ -43,7 +43,7 @@ def test_a_start_beside_an_old_service_is_refused_and_changes_nothing(
     with closing(PostgresDatabase(url, WriteSignal(tmp_path / "signal"))) as old:
         migrate(old, to=OLD)
         with old.transaction() as transaction:
-            Vault(old, read_master_key(key)).add_data_key(transaction, 0)
+            Vault(old, key).add_data_key(transaction, 0)
             transaction.execute(
                 "INSERT INTO notifications (id, type, url, origin, created_at, revision)"
                 " VALUES ('pager', 'webhook', 'https://h.example/hook', 'api', 0, 1)"

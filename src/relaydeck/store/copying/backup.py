@@ -17,7 +17,6 @@ It hashes again, and a restore compares each table with the digest found then: a
 refused.
 """
 
-import glob
 import hashlib
 import hmac
 import os
@@ -38,7 +37,7 @@ from relaydeck import __version__
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
 from relaydeck.store.copying.contents import ROWS_AT_ONCE, Advance, Content, Source, Tally, Values, no_progress
-from relaydeck.store.files import private_file
+from relaydeck.store.files import private_file, remove_old_drafts
 from relaydeck.store.migrate import newest_version
 from relaydeck.store.rows import Kind, Table
 from relaydeck.store.sealing import decrypt, encrypt
@@ -199,30 +198,12 @@ def _backup_file(path: Path, force: bool) -> Iterator[BinaryIO]:
         raise OperatorError(f"there is no folder {path.parent}", "Create it, or choose a file elsewhere.")
     if path.exists() and not path.is_file():
         raise OperatorError(f"{path} is not a regular file", "Choose a file that does not exist yet.")
-    _remove_old_drafts(path)
+    remove_old_drafts(path)
     try:
         with private_file(path, replace=force) as file:
             yield file
     except FileExistsError:
         refuse_existing(path, force)
-
-
-def _remove_old_drafts(path: Path) -> None:
-    """Remove the drafts of killed processes that wrote a backup of the same name."""
-    for draft in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        process = draft.name.rpartition(".")[2]
-        if process.isdigit() and len(process) < 8 and not _is_alive(int(process)):
-            draft.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 _TYPES: dict[Kind, type] = {"integer": int, "text": str, "bytes": bytes, "boolean": bool}

@@ -92,7 +92,7 @@ def record_revoked(database: Database, vault: Vault) -> None:
         return
     with database.transaction() as transaction:
         rows = transaction.all(f"SELECT kind, name, moment FROM {REVOKED} ORDER BY kind, name")
-        prove_revoked_tokens(transaction.execute, vault.proofs)
+        prove_revoked_tokens(transaction.execute, vault.proofs.fresh(transaction))
         entries = [
             AuditEntry(row.moment, "restore", _ACTIONS[row.kind], row.name) for row in rows if row.kind in _ACTIONS
         ]
