@@ -10,6 +10,8 @@ import pytest
 from relaydeck.admin import api, proposals  # noqa: F401
 from relaydeck.admin.handling import Request, Services
 from relaydeck.api.operations import APPROVE_PROPOSAL
+from relaydeck.client import Client
+from relaydeck.client.errors import ChangeProposed
 from relaydeck.errors import NotPossible
 from relaydeck.http.pipeline import Call
 from relaydeck.provisioning.planner import NO_RULES
@@ -371,3 +373,12 @@ async def test_a_proposal_that_expires_during_its_approval_is_not_applied(guarde
                 problem = refusal.reason
             assert problem == outcome
     assert guarded.get("signers/ops")["labels"] == {"a": "b"}
+
+
+def test_the_client_raises_the_proposal(guarded: Admin) -> None:
+    with Client(f"http://127.0.0.1:{guarded.running.port}", guarded.running.token) as client:
+        with pytest.raises(ChangeProposed) as raised:
+            client.admin.update_relayer("sepolia-1", name="Other", reason="tidy up")
+        (found,) = client.admin.list_proposals()
+        assert (raised.value.problem["id"], found.reason, found.state) == (found.id, "tidy up", "open")
+        assert client.admin.replay_dead(notification_id="none").replayed == 0
