@@ -65,7 +65,7 @@ EXAMPLES = {
     "verify_audit": "verify_audit(head=client.admin.get_audit_head().head).problem == None",
     "find": 'find(text="5C23").items[0].id == "sepolia-1"',
     "create_protection": 'create_protection("keys", kinds=["signer"], scope={"relayers": ["none"]}).note == ""',
-    "list_protections": "list_protections().total_items == 1",
+    "list_protections": "list_protections().total_items == 0",
     "list_proposals": 'list_proposals(state="open").total_items == 0',
     "run_doctor": 'run_doctor().items[0].result == "ok"',
 }
