@@ -48,7 +48,8 @@ def wrong(made: Path) -> str:
     (made / "master.key").write_text("00" * 32 + "\n")
     return (
         "relaydeck: the master key does not open this database's keyring\n"
-        "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE).\n"
+        "Restore the master key file of this database (RELAYDECK_MASTER_KEY_FILE)."
+        " If 'relaydeck key rotate --master' replaced the key, copy the file from where that ran.\n"
     )
 
 
