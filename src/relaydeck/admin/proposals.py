@@ -125,8 +125,10 @@ def _json(value: Any) -> str:
 
 def make_or_propose(context: ChangeContext, operation: Operation, call: Call, change: Change) -> Content:
     """Make the change; if it concerns a protected record, store it as a proposal, and change nothing else."""
-    guard = Guard(context.transaction.all) if operation.may_need_two else None
-    if guard is None or not guard.protections:
+    if not operation.may_need_two:
+        return change(context)
+    reason, guard = _reason_of(call), Guard(context.transaction.all)
+    if not guard.protections:
         return change(context)
     newest, entries = context.transaction.chain_end[0], list[Row]()
     try:
@@ -137,7 +139,14 @@ def make_or_propose(context: ChangeContext, operation: Operation, call: Call, ch
                 raise _HeldUp
             return content
     except _HeldUp:
-        return _propose(context, operation, call, guard, entries)
+        return _propose(context, operation, call, reason, guard, entries)
+
+
+def _reason_of(call: Call) -> str:
+    reason = dict(query_parameters(call.query)).get("reason", "")
+    if len(reason) > _LONGEST_REASON:
+        raise BadRequest(f"reason must have at most {_LONGEST_REASON} characters")
+    return reason
 
 
 def _entries_since(transaction: Transaction, seq: int) -> list[Row]:
@@ -148,12 +157,12 @@ def _entries_since(transaction: Transaction, seq: int) -> list[Row]:
     )
 
 
-def _propose(context: ChangeContext, operation: Operation, call: Call, guard: Guard, entries: list[Row]) -> Content:
+def _propose(
+    context: ChangeContext, operation: Operation, call: Call, reason: str, guard: Guard, entries: list[Row]
+) -> Content:
     transaction, now = context.transaction, context.now
     _require_room(transaction, call, entries, now)
-    proposal, reason = new_identifier(), dict(query_parameters(call.query)).get("reason", "")
-    if len(reason) > _LONGEST_REASON:
-        raise BadRequest(f"reason must have at most {_LONGEST_REASON} characters")
+    proposal = new_identifier()
     pinned = f'"{guard.revision}"' if guard.revision else _etag(context, operation, call)
     scope = None if transaction.statements is None else transaction.statements.scope
     newest = transaction.chain_end[0]
