@@ -28,6 +28,7 @@ from tests.support.seeding import issue, opened
 
 KEY = "0x" + "5e" * 32
 NEEDS_ANOTHER = "a change that needs two cannot be approved by its author, nor by a token that the author made"
+OWNER = "root"  # the token of the tests
 
 
 @pytest.fixture
@@ -224,7 +225,7 @@ def test_a_token_is_the_author_and_whom_the_author_made_and_who_made_the_author(
 
 def test_the_old_secret_of_a_rotated_token_is_its_author(guarded: Admin) -> None:
     proposal = proposed(guarded, "PATCH", "relayers/sepolia-1", {"name": "Other"})
-    rotated = guarded.ask("POST", "tokens/root/rotate", {"overlap": "1h"}).json["data"]["token"]
+    rotated = guarded.ask("POST", f"tokens/{OWNER}/rotate", {"overlap": "1h"}).json["data"]["token"]
     refused = [guarded.ask("POST", f"proposals/{proposal}/approve", token=each) for each in (None, rotated)]
     assert [refusal(each) for each in refused] == [(403, NEEDS_ANOTHER)] * 2
 
