@@ -194,13 +194,8 @@ def _require_room(transaction: Transaction, call: Call, entries: list[Row], now:
             f" documents of at most {_MOST_STEPS} steps and {_MOST_BYTES} bytes"
         )
     forget_expired(transaction, now)
-    open_now = {"now": now}
-    if (
-        transaction.all("SELECT count(*) AS total FROM proposals WHERE state = 'open' AND expires_at > :now", open_now)[
-            0
-        ].total
-        >= _MOST_OPEN
-    ):
+    open_now = "SELECT count(*) AS total FROM proposals WHERE state = 'open' AND expires_at > :now"
+    if transaction.all(open_now, {"now": now})[0].total >= _MOST_OPEN:
         raise NotPossible(f"{_MOST_OPEN} changes wait for an approval already: approve or reject some first")
 
 
