@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Iterator
+from http.client import responses
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_a_test_event_that_arrives(scene: Scene, remote: bool) -> None:
 def test_a_test_event_that_does_not_arrive(scene: Scene, remote: bool) -> None:
     done = scene.run("notification", "test", "broken", "--wait", remote=remote)
     assert (done.returncode, done.stdout) == (1, "")
-    assert ": connection_refused\nThe service tries again; 'relaydeck event show evt_" in done.stderr
+    assert ": the receiver refused the connection\nThe service tries again; 'relaydeck event show evt_" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_a_test_event_that_the_receiver_refuses(home: Path, status: int, state: 
         assert run_command(home, "apply", "-", stdin=file).returncode == 0
         with Running(home, webhook_allow="127.0.0.1", monitor_interval_seconds="0") as running:
             done = run_command(home, "notification", "test", "pager", "--wait")
-    assert f" failed: status {status}\n{then}; 'relaydeck event show evt_" in done.stderr
+    assert f" failed: HTTP {status} {responses[status]}\n{then}; 'relaydeck event show evt_" in done.stderr
     assert f"status {status}" in run_command(home, "event", "deliveries", "--state", state).stdout
     logged = [json.loads(line) for line in running.log.splitlines()]
     (warned,) = [each for each in logged if each["level"] == "warning" and "status" in each]

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from relaydeck.console.live import follow
-from relaydeck.console.pages.health import summary
+from relaydeck.console.pages.health import summary, with_links
 from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.http.pipeline import Reply
 from relaydeck.store.database import ShowProgress
@@ -54,6 +54,11 @@ def test_a_finding_leads_to_the_records_that_it_is_about(served: Running, operat
     served.ask("DELETE", "/admin/v1/signers/no-driver")
     assert '<td class="named"><a href="/console/signers"><bdi>signers</bdi></a></td>' in page
     assert '<td class="named"><bdi>deliveries</bdi></td>' in page
+
+
+def test_a_remark_leads_to_the_page_that_does_what_its_command_does() -> None:
+    remark = with_links("'<b>' is disabled; run 'relaydeck relayer why ID'")
+    assert remark == '&#39;&lt;b&gt;&#39; is disabled; <a href="/console/relayers?state=disabled">see why</a>'
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 import pytest
 
-from relaydeck.console import formats, rendering
+from relaydeck.console import rendering
+from relaydeck.notifications.delivery_queries import describe_error
 
 
 def test_every_template_is_compiled_at_once() -> None:
@@ -18,14 +19,14 @@ def test_every_template_is_compiled_at_once() -> None:
     [
         (503, "", "HTTP 503 Service Unavailable"),
         (599, None, "HTTP 599"),
-        (None, "tls_failed", "tls failed"),
+        (None, "tls_failed", "the receiver failed the TLS handshake"),
+        (None, "receiver_removed", "the notification was deleted"),
         (
             None,
             "address_refused",
-            "address refused (an address of the receiver is not public, and RELAYDECK_WEBHOOK_ALLOW of the service"
-            " does not allow it)",
+            "an address of the receiver is not public, and RELAYDECK_WEBHOOK_ALLOW of the service does not allow it",
         ),
     ],
 )
 def test_the_result_of_an_attempt_is_in_words(status: int | None, problem: str | None, words: str) -> None:
-    assert formats.failure(status, problem) == words
+    assert describe_error(status, problem) == words

@@ -102,13 +102,15 @@ def test_a_failing_receiver_is_named_before_a_delivery_is_given_up(home: Path) -
     assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
     for _ in range(2):
         run_command(home, "notification", "test", "pager")
-    failure = "an attempt failed at 2030-03-17T17:46:40Z: connection_refused"
+    failure = "an attempt failed at 2030-03-17T17:46:40Z: the receiver refused the connection"
     assert found(home, FAIL, ATTEMPTS)[1:] == [
         Finding("ok", "deliveries", "no delivery was given up"),
         Finding("warn", "notifications", f"2 deliveries to 'pager' are waiting; {failure}; {SEE}"),
     ]
     (_, _, one) = found(home, "DELETE FROM deliveries WHERE seq = 1", "UPDATE attempts SET status = 500, problem = ''")
-    remark = "1 delivery to 'pager' is waiting; an attempt failed at 2030-03-17T17:46:40Z: status 500"
+    remark = (
+        "1 delivery to 'pager' is waiting; an attempt failed at 2030-03-17T17:46:40Z: HTTP 500 Internal Server Error"
+    )
     assert one == Finding("warn", "notifications", f"{remark}; {SEE}")
 
 

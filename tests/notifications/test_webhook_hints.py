@@ -91,11 +91,11 @@ def test_a_refused_test_names_the_setting(home: Path) -> None:
     problem, _ = done.stderr.splitlines()
     assert done.returncode == 1
     assert problem.endswith(
-        " failed: address_refused (an address of the receiver is not public, and"
-        " RELAYDECK_WEBHOOK_ALLOW of the service does not allow it)"
+        " failed: an address of the receiver is not public, and"
+        " RELAYDECK_WEBHOOK_ALLOW of the service does not allow it"
     )
 
 
-def test_other_errors_are_as_they_were() -> None:
-    assert describe_error(None, "connection_refused") == "connection_refused"
-    assert describe_error(503, None) == "status 503"
+def test_other_errors_are_said_in_words() -> None:
+    assert describe_error(None, "connection_refused") == "the receiver refused the connection"
+    assert describe_error(503, None) == "HTTP 503 Service Unavailable"

@@ -6,7 +6,6 @@ A list has hundreds of them, so markup is an f-string of escaped parts: `Markup.
 import re
 import time
 from datetime import datetime
-from http.client import responses
 from io import BytesIO
 from typing import Any
 
@@ -14,7 +13,6 @@ import msgspec
 import segno
 from markupsafe import Markup, escape
 
-from relaydeck.notifications.delivery_queries import describe_error
 from relaydeck.quantities import NATIVE_DECIMALS
 
 _TONES = {
@@ -76,13 +74,6 @@ def coins(wei: int | str, symbol: str = "") -> Markup:
 def gwei(wei: int | str, unit: str = "gwei") -> Markup:
     """The price of gas, with the exact one in Wei as its title."""
     return _amount(int(wei), 9, unit)
-
-
-def failure(status: int | None, problem: str | None) -> str:
-    """The result of an attempt to deliver an event, in words."""
-    if problem:
-        return describe_error(status, problem).replace(problem, problem.replace("_", " "), 1)
-    return f"HTTP {status} {responses.get(status or 0, '')}".rstrip()
 
 
 def _amount(wei: int, places: int, symbol: str) -> Markup:

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from relaydeck.console import formats
 from relaydeck.errors import UnknownPath
 from relaydeck.http.pipeline import Reply
+from relaydeck.notifications.delivery_queries import describe_error
 from relaydeck.provisioning.revert import reverted_resource
 from relaydeck.timestamps import utc
 
@@ -114,7 +115,7 @@ def _load() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {name: each for name, each in vars(formats).items() if inspect.isfunction(each)}
-    environment.filters["utc"] = utc
+    environment.filters |= {"utc": utc, "failure": describe_error}
     environment.globals |= {"root": ROOT, "link": _link, "asset": _asset}
     environment.globals |= {"without": _without, "reverted_resource": reverted_resource}
     return environment

@@ -182,22 +182,33 @@ def count_deliveries(read: ReadRows) -> DeliveryCounts:
 
 
 # `ConnectionFailure.ADDRESS_REFUSED`: importing that would load the HTTP client for a command that only prints.
-_ADVICE = {
-    "address_refused": (
-        "an address of the receiver is not public, and RELAYDECK_WEBHOOK_ALLOW of the service does not allow it"
-    )
-}
-
-
 def error_of(status: int | None, problem: str | None) -> str:
     """The word for the problem, or else the status of the response."""
     return problem or f"status {status}"
 
 
+# What the code of an attempt means, where the connection is not the cause.
+_WORDS = {
+    "address_refused": (
+        "an address of the receiver is not public, and RELAYDECK_WEBHOOK_ALLOW of the service does not allow it"
+    ),
+    "bad_url": "the URL of the receiver cannot be used",
+    "receiver_removed": "the notification was deleted",
+    "key_unreadable": "the stored signing key or URL cannot be opened",
+    "store_unreadable": "Relaydeck could not read the event: see its log",
+    "internal_error": "Relaydeck itself failed: see its log",
+}
+
+
 def describe_error(status: int | None, problem: str | None) -> str:
-    """The same, with what to do where a setting is the cause."""
-    error = error_of(status, problem)
-    return f"{error} ({_ADVICE[error]})" if error in _ADVICE else error
+    """The result of an attempt, in words."""
+    from http.client import responses
+
+    from relaydeck.outgoing.connections import ConnectionFailure
+
+    if not problem:
+        return f"HTTP {status} {responses.get(status or 0, '')}".rstrip()
+    return _WORDS.get(problem) or f"the receiver {ConnectionFailure(problem).words}"
 
 
 _MOST_COMPARED = 1000  # failed deliveries of a receiver, the next ones first

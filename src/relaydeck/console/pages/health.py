@@ -4,14 +4,28 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from markupsafe import Markup, escape
+
+from relaydeck.console.formats import visible
 from relaydeck.console.live import answer_with_result
 from relaydeck.console.page_request import PageRequest, get
+from relaydeck.console.rendering import ROOT
 from relaydeck.doctor import Finding
 from relaydeck.http.pipeline import Reply
 from relaydeck.quantities import counted
 from relaydeck.timestamps import utc
 
 _WORST_FIRST = ("FAIL", "warn", "ok")
+# The commands that remarks name, with the page that does the same.
+_PAGES = {
+    "run 'relaydeck signer check ID'": ("check the signers that fail", "/signers?check=failing"),
+    "run 'relaydeck relayer why ID'": ("see why", "/relayers?state=disabled"),
+    "run 'relaydeck token create NAME'": ("create a token", "/tokens"),
+    "run 'relaydeck token revoke NAME'": ("revoke tokens", "/tokens"),
+    "run 'relaydeck token list'": ("see the tokens", "/tokens"),
+    "'relaydeck event replay --all-dead'": ("Deliveries", "/deliveries/replay"),
+    "see 'relaydeck event deliveries --state pending'": ("see the deliveries that wait", "/deliveries?state=pending"),
+}
 
 
 @get("/health")
@@ -30,7 +44,16 @@ def _findings_page(request: PageRequest, found: Sequence[Finding]) -> Reply:
     counted_up = summary(counts["FAIL"], counts["warn"], len(found))
     now = utc(time.time())
     values: dict[str, Any] = {"findings": worst_first, "counts": counts, "summary": counted_up, "checked_at": now}
+    values["with_links"] = with_links
     return request.page("health_checks.html", is_live=False, **values)
+
+
+def with_links(remark: str) -> Markup:
+    """The remark with links to pages in place of commands that do the same."""
+    text = escape(visible(remark))
+    for command, (words, path) in _PAGES.items():
+        text = text.replace(escape(command), Markup('<a href="{}{}">{}</a>').format(ROOT, path, words))
+    return text
 
 
 def summary(failed: int, doubtful: int, total: int) -> str:
