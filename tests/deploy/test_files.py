@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -217,6 +218,19 @@ def test_every_secret_file_of_the_cluster_is_in_the_template_and_none_is_filled_
 def test_the_kustomization_lists_every_manifest() -> None:
     listed = set(load("kubernetes/kustomization.yaml")["resources"])
     assert listed == {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
+
+
+MANIFESTS = sorted(path.name for path in KUBERNETES.glob("*.yaml") if path.name != "kustomization.yaml")
+
+
+@pytest.mark.parametrize("version", ["1.25", kubernetes_validate.latest_version()])
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_the_schemas_of_kubernetes_accept_the_manifest(name: str, version: str) -> None:
+    """Strictly: an unknown field is refused. The oldest version that the package has, and the newest one."""
+    manifest = load(f"kubernetes/{name}")
+    assert version.startswith(kubernetes_validate.validate(manifest, version, strict=True))
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(manifest | {"unknown": 1}, version, strict=True)
 
 
 def test_nobody_is_killed_before_the_service_had_its_time_to_stop() -> None:
