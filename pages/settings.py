@@ -20,6 +20,7 @@ Relaydeck ignores an unknown `RELAYDECK_*` variable; `serve` and `doctor` warn o
 
 The file is TOML. A setting has the name of its variable in lower case, without `RELAYDECK_`:
 
+<!-- settings: -->
 ```toml
 home = "/var/lib/relaydeck"
 port = 8080
@@ -47,6 +48,7 @@ In the environment, `RELAYDECK_DRIVER_PROVIDER_C` binds a driver to the signer t
 `RELAYDECK_DRIVER_PROVIDER_C_ENDPOINT` is the URL of its key system. In the file, one table holds all of them, and comes
 after the settings outside it:
 
+<!-- settings: -->
 ```toml
 [drivers]
 plain = ""
@@ -63,6 +65,7 @@ Each `[[issuers]]` table names an issuer of JSON Web Tokens: one whose [workload
 send them as bearer credentials (with `audience`), or a provider where people [sign in](console.md#single-sign-on) (with
 `client_id`). The first rule whose claims all match gives the role; without one there is no access.
 
+<!-- settings: -->
 ```toml
 [[issuers]]
 name = "github"

@@ -28,6 +28,17 @@ def names() -> list[str]:
     return [each for each in listed if not each.startswith(_ELSEWHERE)]
 
 
+def parts() -> dict[str, list[str]]:
+    """The pages of each part of the site, as its navigation lists them."""
+    found: dict[str, list[str]] = {}
+    for line in (ROOT / "properdocs.yml").read_text("utf-8").partition("\nnav:\n")[2].splitlines():
+        if part := re.fullmatch(r"  - (\w+):", line):
+            found[part[1]] = []
+        elif page := re.search(r": ([\w./-]+\.md)$", line):
+            found[[*found][-1]].append(page[1])
+    return found
+
+
 def copy() -> None:
     shutil.rmtree(FOLDER, ignore_errors=True)
     for name in names():

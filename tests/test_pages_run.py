@@ -1,0 +1,108 @@
+"""Every command on the pages for users runs as written, and prints what the page shows.
+
+`tests/support/page_examples.py` says how a page marks what cannot run here.
+"""
+
+import asyncio
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from pages.site import parts
+from tests.node.process import HARDHAT, running
+from tests.support.page_examples import Page, Shell, differences, read_page
+from tests.support.postgres import PostgresServer
+from tests.support.receiver import Receiver
+from tests.support.running import Running, clean_environment, free_port, make_token
+
+ROOT = Path(__file__).parents[1]
+# Pages of the reference are generated, with tests of their own, except these.
+PARTS = parts()
+PAGES = PARTS["Start"] + PARTS["Guides"] + [each for each in PARTS["Reference"] if "/reference/" not in each]
+
+
+@contextmanager
+def receiving() -> Iterator[int]:
+    """The port of a receiver that accepts every event."""
+    loop, receiver = asyncio.new_event_loop(), Receiver()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield asyncio.run_coroutine_threadsafe(receiver.start(), loop).result(30).port
+    finally:
+        asyncio.run_coroutine_threadsafe(receiver.stop(), loop).result(30)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@contextmanager
+def shell_of(page: Page, folder: Path) -> Iterator[Shell]:
+    """A fresh home, which a service serves, a receiver of events, and what else the page asks for."""
+    with ExitStack() as opened:
+        work, home = folder / "work", folder / "home"
+        shutil.copytree(ROOT / "examples", work / "examples")
+        settings = {"monitor_interval_seconds": "0"} | page.service
+        wants_node = settings.pop("node", None) is not None
+        node = opened.enter_context(running(HARDHAT)) if wants_node else f"http://127.0.0.1:{free_port()}"
+        database = ""
+        if settings.pop("postgres", None) is not None:
+            server = PostgresServer()
+            opened.callback(server.remove)
+            database = server.url(server.fresh()).reveal()
+        receiver = opened.enter_context(receiving())
+        token = make_token(home, "me")
+        served = opened.enter_context(Running(home, **settings))
+        named = {
+            "https://relaydeck.example.com": f"http://127.0.0.1:{served.port}",
+            "https://relay.example.com": f"http://127.0.0.1:{served.port}",
+            "http://127.0.0.1:8080": f"http://127.0.0.1:{served.port}",
+            "http://127.0.0.1:8545": node,
+            "http://127.0.0.1:8546": f"http://127.0.0.1:{free_port()}",
+            "http://127.0.0.1:9000": f"http://127.0.0.1:{receiver}",
+            "postgresql://relaydeck@db.example.com/relaydeck": database,
+            "/backups": str(folder / "backups"),
+            "/var/run/secrets": str(folder / "secrets"),
+            "/run/secrets": str(folder / "secrets"),
+        }
+        (folder / "backups").mkdir()
+        for name in ("relaydeck-client", "kubernetes.io/serviceaccount/ca.crt", "database_url"):
+            (secret := folder / "secrets" / name).parent.mkdir(parents=True, exist_ok=True)
+            secret.write_text(f"sqlite:///{home}/relaydeck.db")
+            secret.chmod(0o600)
+        environment = clean_environment(home, **settings)
+        environment |= {"TOKEN": token, "XDG_CONFIG_HOME": str(folder / "config"), "COLUMNS": "120"}
+        (shell := Shell(work, environment, named)).write(
+            "examples/demo.toml", (work / "examples/demo.toml").read_text()
+        )
+        yield shell
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_shows_what_its_commands_print(tmp_path: Path, name: str) -> None:
+    page = read_page(ROOT / name, name)
+    if any(step.command for step in page.steps):
+        with shell_of(page, tmp_path) as shell:
+            assert "\n\n".join(differences(page, shell)) == ""
+
+
+def test_the_tour_runs_on_another_machine(tmp_path: Path) -> None:
+    """With the URL of the service and a token, without its home."""
+    page = read_page(ROOT / "README.md", "README.md")
+    with shell_of(page, tmp_path) as shell:
+        shell.run("export RELAYDECK_TOKEN=$(relaydeck token create admin --kind admin)")
+        shell.run(f"export RELAYDECK_URL=http://127.0.0.1:8080 RELAYDECK_HOME={tmp_path}/elsewhere")
+        assert "\n\n".join(differences(page, shell)) == ""
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_few_blocks_are_not_run() -> None:
+    """Each says why, or which test runs it. (A block that says nothing fails the test of its page.)"""
+    elsewhere = [step.elsewhere for name in PAGES for step in read_page(ROOT / name, name).steps if step.elsewhere]
+    tested = [each.removeprefix("see ") for each in elsewhere if each.startswith("see ")]
+    assert [each for each in tested if not (ROOT / each).is_file()] == []
+    assert len(elsewhere) - len(tested) == 22
