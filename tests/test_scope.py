@@ -36,6 +36,11 @@ def test_scopes_that_mean_the_same_have_one_key() -> None:
     assert Scope(relayers=("a",)).key != Scope(networks=("a",)).key
 
 
+def test_a_scope_in_words() -> None:
+    assert str(Scope(("r1", "r2"), labels={"team": "a", "env": "b"})) == "relayers r1, r2; labels team=a, env=b"
+    assert str(Scope(networks=("n",))) == "networks n"
+
+
 @pytest.mark.parametrize(
     ("scope", "problem"),
     [

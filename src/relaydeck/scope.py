@@ -18,6 +18,7 @@ from relaydeck.fields import value_type
 from relaydeck.identifiers import Identifier, identifier_problem
 
 MOST_LABELS = 32
+SHARED_NETWORK = "this network is shared: the scope of the credential neither lists it nor has its labels"
 _MOST_NAMED = 1000
 # None of these characters needs an escape in JSON or has a meaning in SQL: the store looks for a pair in the JSON text.
 # At the end: `$` would accept a line feed there.
@@ -62,6 +63,11 @@ class Scope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         """Equal for scopes that mean the same."""
         return msgspec.json.encode((sorted({*self.relayers}), sorted({*self.networks}), sorted(self.labels.items())))
 
+    def __str__(self) -> str:
+        pairs = [f"{key}={value}" for key, value in self.labels.items()]
+        named = {"relayers": self.relayers, "networks": self.networks, "labels": pairs}
+        return "; ".join(f"{kind} {', '.join(each)}" for kind, each in named.items() if each)
+
     @property
     def problem(self) -> str:
         """What is wrong with it; empty when nothing is."""
@@ -76,6 +82,10 @@ class Scope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     def carried_by(self, labels: Mapping[str, str] | UnsetType) -> bool:
         """Whether a record with these labels is inside by them."""
         return bool(self.labels) and labels is not UNSET and self.labels.items() <= labels.items()
+
+    def may_create(self, kind: str) -> bool:
+        """Whether a new record of that kind can be inside."""
+        return bool(self.labels or kind == "relayer" or (kind == "network" and self.networks))
 
     def may_change_network(self, name: str, labels: Mapping[str, str]) -> bool:
         """A network concerns everybody on it: a credential that may only use it cannot change its nodes."""

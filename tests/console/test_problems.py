@@ -38,7 +38,7 @@ def trouble(store: Store, incident: Incident, *names: str, change: str = "paused
 
 
 def found(store: Store, now: int = 0) -> list[FleetProblem]:
-    return read_problems(store.database.read, now)
+    return read_problems(store.database.read, now, None)
 
 
 def test_a_fleet_without_a_problem(store: Store) -> None:

@@ -14,7 +14,7 @@ from relaydeck.admin.idempotency import key_of, once
 from relaydeck.admin.store_thread import ServedServices
 from relaydeck.api.description import Description
 from relaydeck.api.operation import ADMIN, Operation
-from relaydeck.api.operations import APPLY, OPERATIONS, SCOPED
+from relaydeck.api.operations import APPLY, OPERATIONS, SCOPED, WHOLE_SERVICE
 from relaydeck.api.records import AdminSuccess
 from relaydeck.credential import CONSOLE, Credential
 from relaydeck.credentials.token_cache import CallerWriter
@@ -50,7 +50,7 @@ class AdminApi:
     async def run(self, operation: Operation, call: Call) -> Reply:
         scope = sender_of(call).scope
         if scope is not None and operation.name not in SCOPED:
-            raise Forbidden("the credential is limited to a scope, and this operation is about the whole service")
+            raise Forbidden(WHOLE_SERVICE)
         outcome = await HANDLERS[operation.name](self.services.within(scope), Request(call, operation))
         if isinstance(outcome, Content):
             return _reply(operation, outcome, sender_of(call))

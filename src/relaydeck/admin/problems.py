@@ -22,6 +22,7 @@ from relaydeck.quantities import parse_span, span_problem
 from relaydeck.relayers import snapshots
 from relaydeck.relayers.model import DisabledReason, Policies
 from relaydeck.relayers.snapshots import Incident
+from relaydeck.scope import Scope
 from relaydeck.signers.check import MISMATCH, SignerCheck
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ReadRows, Row
@@ -50,13 +51,21 @@ _TROUBLED = (
 _SIGNERS = "SELECT alarm, result FROM signer_checks WHERE alarm <> '' ORDER BY checked_at DESC LIMIT :most"
 
 
-def read_problems(read: ReadRows, now: float) -> list[FleetProblem]:
-    """The worst first, and what affects most relayers before the rest. What is acknowledged comes last."""
+def read_problems(read: ReadRows, now: float, scope: Scope | None) -> list[FleetProblem]:
+    """The worst first, and what affects most relayers before the rest. What is acknowledged comes last.
+
+    `scope`: that of `read`. What somebody acknowledges within it stays open for everybody else.
+    """
     rows = read("SELECT * FROM acknowledgements WHERE until > :now", {"now": int(now)})
     known = {row.problem: _acknowledgement(row) for row in rows}
     found = [*_of_relayers(read), *_of_signers(read), *_of_receivers(read)]
-    problems = [msgspec.structs.replace(each, acknowledgement=known.get(each.id)) for each in found]
+    problems = [msgspec.structs.replace(each, acknowledgement=known.get(_place(each.id, scope))) for each in found]
     return sorted(problems, key=lambda each: (each.acknowledgement is not None, _ORDER.index(each.state), -each.total))
+
+
+def _place(problem: str, scope: Scope | None) -> str:
+    """Under which an acknowledgement is stored."""
+    return problem if scope is None else f"{problem} {hashlib.sha256(scope.key).hexdigest()}"
 
 
 def _acknowledgement(row: Row) -> Acknowledgement:
@@ -152,8 +161,11 @@ def _of_one(kind: str, state: ProblemState, name: str, cause: str, since: int | 
 
 
 @handles(operations.LIST_PROBLEMS)
-async def list_problems(services: Services, _request: Request) -> Content:
-    found: list[FleetProblem] = await services.read(lambda store: read_problems(store.database.read, time.time()))
+async def list_problems(services: Services, request: Request) -> Content:
+    scope = None if request.sender is None else request.sender.scope
+    found: list[FleetProblem] = await services.read(
+        lambda store: read_problems(store.database.read, time.time(), scope)
+    )
     relayers = sum(each.total for each in found if each.kind == "relayer")
     most = f"only the first {_MOST_READ:,} relayers with a problem are included"
     return Content(found, notes=(most,) if relayers >= _MOST_READ else ())
@@ -163,7 +175,7 @@ async def list_problems(services: Services, _request: Request) -> Content:
 def acknowledge(context: ChangeContext, request: Request, body: AcknowledgementRequest) -> Content:
     found, until = _find(context, request.identifier), _until(body.until, context.now)
     values = {
-        "problem": found.id,
+        "problem": _place(found.id, _scope(context)),
         "note": body.note,
         "acknowledged_by": context.actor,
         "acknowledged_at": context.now,
@@ -181,14 +193,22 @@ def reopen(context: ChangeContext, request: Request, _body: None) -> Content:
     found = _find(context, request.identifier)
     changed = found.acknowledgement is not None
     if changed:
-        context.transaction.execute("DELETE FROM acknowledgements WHERE problem = :id", {"id": found.id})
+        context.transaction.execute(
+            "DELETE FROM acknowledgements WHERE problem = :id", {"id": _place(found.id, _scope(context))}
+        )
         context.performed("problem.reopened", found.records[0].id, {"state": found.state, "cause": found.cause})
     return Content(_find(context, found.id), changed=changed)
 
 
+def _scope(context: ChangeContext) -> Scope | None:
+    statements = context.transaction.statements
+    return None if statements is None else statements.scope
+
+
 def _find(context: ChangeContext, name: str) -> FleetProblem:
     """Raises RecordNotFound for one that is over."""
-    found = next((each for each in read_problems(context.transaction.all, context.now) if each.id == name), None)
+    problems = read_problems(context.transaction.all, context.now, _scope(context))
+    found = next((each for each in problems if each.id == name), None)
     if found is None:
         raise RecordNotFound("problem")
     return found

@@ -334,6 +334,7 @@ OPERATIONS: tuple[Operation, ...] = tuple(
 BY_NAME = {each.name: each for each in OPERATIONS}
 
 # Those that keep to the scope of their credential. One that is about the whole service is refused to a scoped one.
+WHOLE_SERVICE = "the credential is limited to a scope, and this is about the whole service"
 SCOPED = frozenset(
     each.name
     for each in (
@@ -341,7 +342,8 @@ SCOPED = frozenset(
         *(CHECK_SIGNER, LIST_SIGNER_DRIVERS, TEST_NOTIFICATION, SEND_WAITING),
         *(PAUSE_RELAYER, RESUME_RELAYER, EXPLAIN_RELAYER, EXPLAIN_ESTIMATE),
         *(GET_RELAYER_BALANCES, GET_RELAYER_RUNWAY, LIST_RUNWAYS),
-        *(WHOAMI, EXPORT, LIST_AUDIT, LIST_EVENTS, GET_EVENT),
+        *(WHOAMI, FIND, EXPORT, LIST_AUDIT, LIST_EVENTS, GET_EVENT),
+        *(LIST_PROBLEMS, ACKNOWLEDGE_PROBLEM, REOPEN_PROBLEM),
         *(LIST_DELIVERIES, GET_DELIVERY, REPLAY_DELIVERY, REPLAY_DEAD),
     )
 )

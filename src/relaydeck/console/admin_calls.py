@@ -12,13 +12,13 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from relaydeck.api.operation import Operation
-from relaydeck.api.operations import BY_NAME
+from relaydeck.api.operations import BY_NAME, SCOPED, WHOLE_SERVICE
 from relaydeck.console.guard import form_token
 from relaydeck.credential import CONSOLE
 from relaydeck.credentials.console_sessions import ConsoleSession
 from relaydeck.errors import Forbidden, NotPossible
 from relaydeck.http.pipeline import Call, Reply
-from relaydeck.roles import Permission, requirement
+from relaydeck.roles import requirement
 from relaydeck.secret import Secret
 from relaydeck.store.database import ReadRows
 
@@ -50,14 +50,31 @@ class Operator:
 
         return is_open(read, self.digest)
 
-    def may(self, operation: str) -> bool:
-        """Whether the operation of that name answers, and does not refuse: for the button that leads to it."""
-        return BY_NAME[operation].permission in self.permissions
+    def may(self, operation: str, record: Json | None = None) -> bool:
+        """Whether the operation of that name answers, and does not refuse: for the button that leads to it.
 
-    def require(self, permission: Permission) -> None:
+        `record`: the network that it would change.
+        """
+        try:
+            self.require(BY_NAME[operation])
+        except Forbidden:
+            return False
+        verb, _, kind = operation.partition("_")
+        if self.scope is None or verb not in ("create", "update", "delete"):
+            return True
+        if verb == "create":
+            return self.scope.may_create(kind)
+        return kind != "network" or record is None or self.may_change_network(record)
+
+    def may_change_network(self, record: Json) -> bool:
+        return self.scope is None or self.scope.may_change_network(record["name"], record.get("labels", {}))
+
+    def require(self, operation: Operation) -> None:
         """Raises Forbidden."""
-        if permission not in self.permissions:
-            raise Forbidden(requirement(permission))
+        if operation.permission not in self.permissions:
+            raise Forbidden(requirement(operation.permission))
+        if self.scope is not None and operation.name not in SCOPED:
+            raise Forbidden(WHOLE_SERVICE)
 
 
 class Result(NamedTuple):
@@ -74,7 +91,7 @@ async def call_operation(
 ) -> Result:
     """Raises RequestError."""
     operation = BY_NAME[name]
-    operator.require(operation.permission)
+    operator.require(operation)
     headers = {b"content-type": b"application/json"}
     if if_match:
         headers[b"if-match"] = if_match.encode()

@@ -2,10 +2,11 @@
 
 import msgspec
 
+from relaydeck.api.operations import SCOPED
 from relaydeck.console.admin_calls import Operator
 from relaydeck.console.guard import require_form_token, require_same_origin
 from relaydeck.console.live import StreamLimit, live_updates
-from relaydeck.console.page_request import PAGES, PageRequest, RegisteredPage, Services
+from relaydeck.console.page_request import PAGES, Menu, PageRequest, RegisteredPage, Services
 from relaydeck.console.pages import MENU
 from relaydeck.console.rendering import ROOT, asset, event_stream
 from relaydeck.console.request import Fields, query_of, read_form
@@ -56,7 +57,7 @@ class Console:
         if path == "/live":
             return event_stream(live_updates(self._services.revision, self._services.is_stopping))
         page, request = self._open(call, method, path, operator)
-        operator.require(page.permission)
+        operator.require(page.operation)
         return await page.answer(request)
 
     async def _submit(self, call: Call, method: str, path: str, operator: Operator) -> Reply:
@@ -66,7 +67,7 @@ class Console:
             await self._read_form(call, path, operator)
             return await self._sign_in.sign_out(call, operator.secret)
         page, request = self._open(call, method, path, operator)
-        operator.require(page.permission)
+        operator.require(page.operation)
         return await page.answer(request._replace(fields=await self._read_form(call, path, operator)))
 
     async def _read_form(self, call: Call, path: str, operator: Operator) -> Fields:
@@ -81,7 +82,9 @@ class Console:
         return page, self._request(operator, call, path)._replace(argument=argument, query=query_of(call))
 
     def _request(self, operator: Operator, call: Call, path: str) -> PageRequest:
-        return PageRequest(operator, self._services, MENU, path, "", call.headers, {}, self._services.revision())
+        return PageRequest(
+            operator, self._services, _menu_of(operator), path, "", call.headers, {}, self._services.revision()
+        )
 
     def _admitted(self, reply: Reply, operator: Operator) -> Reply:
         """The reply; its stream, if it has one, counts against the session. Raises TooManyRequests."""
@@ -97,6 +100,13 @@ class Console:
             reply = self._request(operator, call, path).refusal(error, is_change=method != "GET")
             reply = _logged(reply, operator)
         return msgspec.structs.replace(reply, headers=(*reply.headers, *error.headers))
+
+
+def _menu_of(operator: Operator) -> Menu:
+    """Without what is about the whole service, for a session that is limited to a scope."""
+    if operator.scope is None:
+        return MENU
+    return tuple(tuple(each for each in group if PAGES[each[0]]["GET"].operation.name in SCOPED) for group in MENU)
 
 
 def _find(method: str, path: str) -> tuple[RegisteredPage, str]:

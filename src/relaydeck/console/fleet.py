@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 from relaydeck.api.list_filters import PROBLEMS, WORST_PROBLEM
 from relaydeck.notifications import delivery_queries
+from relaydeck.scope import Scope
 from relaydeck.store.database import ReadRows
 from relaydeck.store.open_store import Store
 from relaydeck.store.rows import columns_of, in_list
 from relaydeck.timestamps import utc
 
 _SLOW_SECONDS = 0.05
+_MOST_KEPT = 100  # scopes
 _KEPT_TIMES = 50  # numbers that took long to read are kept this many times as long
 
 
@@ -48,20 +50,25 @@ class FleetReader:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._counts: list[NetworkCounts] = []
-        self._fresh_until = 0.0
+        self._kept: dict[bytes, tuple[list[NetworkCounts], float]] = {}  # by scope: counts, and until when
 
-    def read(self, store: Store) -> Fleet:
+    def read(self, scope: Scope | None, store: Store) -> Fleet:
+        """Of a store that is read within the scope."""
         read = store.database.read
-        return Fleet(self._read_counts(read), delivery_queries.count_deliveries(read))
+        return Fleet(
+            self._read_counts(b"" if scope is None else scope.key, read), delivery_queries.count_deliveries(read)
+        )
 
-    def _read_counts(self, read: ReadRows) -> list[NetworkCounts]:
+    def _read_counts(self, scope: bytes, read: ReadRows) -> list[NetworkCounts]:
         began = self._clock()
-        if began >= self._fresh_until:
-            self._counts = [NetworkCounts(*row) for row in read(_COUNTS, {})]
+        counts, fresh_until = self._kept.get(scope, ([], 0.0))
+        if began >= fresh_until:
+            counts = [NetworkCounts(*row) for row in read(_COUNTS, {})]
             took = self._clock() - began
-            self._fresh_until = began + (took * _KEPT_TIMES if took > _SLOW_SECONDS else 0.0)
-        return self._counts
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[scope] = counts, began + (took * _KEPT_TIMES if took > _SLOW_SECONDS else 0.0)
+        return counts
 
 
 class RelayerOverview(NamedTuple):

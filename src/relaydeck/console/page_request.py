@@ -32,6 +32,7 @@ from relaydeck.store.audit import AuditLog
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 
+Found = TypeVar("Found")
 Menu = tuple[tuple[tuple[str, str], ...], ...]
 _PER_PAGE = 50
 
@@ -43,7 +44,7 @@ class Services:
     settings: Settings
     writer: Writer
     run: Run  # runs an operation of the admin API
-    read: Callable[[Callable[[Store], Any]], Awaitable[Any]]  # reads the database in the thread of the admin API
+    read: Callable[..., Awaitable[Any]]  # the database in the thread of the admin API; within a scope, if one is given
     audit: AuditLog  # with the origin of changes by the console
     revision: Callable[[], int]  # of the database, as far as this worker knows
     is_stopping: Callable[[], bool]
@@ -125,6 +126,11 @@ class PageRequest(NamedTuple):
         """The fields of the form; of a field that occurs more than once, the last."""
         return dict(self.fields)
 
+    async def read(self, work: Callable[[Store], Found]) -> Found:
+        """Read the database, in which there is nothing outside the scope of the operator. Raises StoreError."""
+        found: Found = await self.services.read(work, self.operator.scope)
+        return found
+
     async def call(
         self, operation: str, identifier: str = "", /, *, document: Json | None = None, if_match: str = "", **query: str
     ) -> Result:
@@ -148,7 +154,7 @@ class PageRequest(NamedTuple):
         asked: Json = {filter: value, "per_page": "20"}
         found = await self.call("list_relayers", **asked)
         names = [each["id"] for each in found.data]
-        overviews = await self.services.read(lambda store: read_overviews(store.database.read, names))
+        overviews = await self.read(lambda store: read_overviews(store.database.read, names))
         return {"data": found.data, "total": found.total, "overviews": overviews}
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Reply:
@@ -176,7 +182,11 @@ PageT = TypeVar("PageT", bound=Page)
 
 class RegisteredPage(NamedTuple):
     answer: Page
-    permission: Permission  # what the session must grant
+    operation: Operation  # which the session must be allowed to call
+
+    @property
+    def permission(self) -> Permission:
+        return self.operation.permission
 
 
 # By path below the console, with `{id}` for an identifier, and by method.
@@ -197,7 +207,7 @@ def _registers(method: str, path: str, operation: str) -> Callable[[PageT], Page
     def register(page: PageT) -> PageT:
         methods = PAGES.setdefault(path, {})
         assert method not in methods, f"two pages at {path}"
-        methods[method] = RegisteredPage(page, BY_NAME[operation].permission)
+        methods[method] = RegisteredPage(page, BY_NAME[operation])
         return page
 
     return register
@@ -207,7 +217,7 @@ def listing(operation: str, **defaults: Any) -> None:
     """Register the page of a list, at the path of its operation, with the template of that name."""
     path = BY_NAME[operation].path
 
-    @get(f"/{path}")
+    @get(f"/{path}", operation)
     async def show_list(request: PageRequest) -> Reply:
         return request.page(f"{path}.html", **await request.listed(operation, **defaults))
 

@@ -72,7 +72,7 @@ class SignIn:
         session = await self._read(
             lambda store: console_sessions.find_session(store.database.read, proofs, secret, self._limits, now)
         )
-        if session is None or session.scope is not None:  # the pages do not keep to a scope
+        if session is None:
             return None
         if session.is_stale(now) and b"x-console-refresh" not in call.headers:
             await self._write(

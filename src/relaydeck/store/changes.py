@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from relaydeck.errors import Forbidden, RecordExists, RecordNotFound, StillInUse
+from relaydeck.scope import SHARED_NETWORK
 from relaydeck.store import audit
 from relaydeck.store.audit import AuditEntry, AuditLog, EntryContent, Head, StagedEntries, stage_entries
 from relaydeck.store.database import ReadRows, Row, Transaction
@@ -114,9 +115,7 @@ class ChangeContext(NamedTuple):
         scope, table, record = statements.scope, change.table, change.record
         if change.kind != "created":
             if table == "networks" and not scope.may_change_network(record, _stored_labels(self.transaction, record)):
-                raise Forbidden(
-                    "this network is shared: the scope of the credential neither lists it nor has its labels"
-                )
+                raise Forbidden(SHARED_NETWORK)
             return change
         named = {"record": record}
         if self.transaction.one(f"{EVERYTHING}SELECT 1 FROM {table} WHERE {_identity(table)} = :record", named):

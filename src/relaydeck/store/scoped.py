@@ -83,6 +83,7 @@ class ScopedStatements:
             "signer_checks": f"EXISTS (SELECT 1 FROM {self._schema}signers signer WHERE signer.id = own.signer_id"
             f" AND ({self._belongs('signer', 'signer_id')}))",
             "audit": self._audit,
+            "tokens": "1 = 0",
         }
 
     @property

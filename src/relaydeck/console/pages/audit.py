@@ -47,11 +47,11 @@ async def plan_back(request: PageRequest) -> Reply:
         raise NotPossible("This change cannot be planned back: what was before is hidden or not recorded")
     if action.endswith(".updated"):
         await request.call(f"get_{action.partition('.')[0]}", record)  # refuses one outside the scope
-    text = await request.services.read(lambda store: reverted_document(store, action, record, before))
+    text = await request.read(lambda store: reverted_document(store, action, record, before))
     return await plan_page(request, text, prune=False)
 
 
-@get("/audit/verify")
+@get("/audit/verify", "verify_audit")
 async def show_verification(request: PageRequest) -> Reply:
     return await answer_with_result(
         request,

@@ -24,7 +24,7 @@ async def show_events(request: PageRequest) -> Reply:
     given, relayer = request.query.get("before", ""), request.query.get("relayer_id") or None
     if given and not (given.isascii() and given.isdigit() and len(given) <= _GREATEST_DIGITS):
         raise BadRequest("before must be a whole number of at least 0")
-    found = await request.services.read(
+    found = await request.read(
         lambda store: events.list_latest(
             store.database.read, limit=_PER_PAGE, before=int(given or 0), relayer_id=relayer
         )
@@ -35,7 +35,7 @@ async def show_events(request: PageRequest) -> Reply:
 @get("/events/{id}")
 async def show_event(request: PageRequest) -> Reply:
     name = request.identifier
-    event = await request.services.read(lambda store: events.find_event(store.database.read, name))
+    event = await request.read(lambda store: events.find_event(store.database.read, name))
     if event is None:
         raise RecordNotFound("event")
     found = await request.call("get_event", name)
@@ -57,7 +57,7 @@ async def _dead(request: PageRequest) -> tuple[Json, str]:
     """The filters of the request that choose dead deliveries, and how many they choose; empty: none."""
     chosen: Json = {name: request.query[name] for name in _CHOSEN if request.query.get(name)}
     where = conditions(REPLAY_DEAD.query, chosen)
-    count = await request.services.read(lambda store: delivery_queries.count_replayable(store.database.read, *where))
+    count = await request.read(lambda store: delivery_queries.count_replayable(store.database.read, *where))
     limit = delivery_queries.COUNT_LIMIT
     return chosen, f"{limit:,} or more" if count >= limit else str(count or "")
 

@@ -11,5 +11,5 @@ async def show(request: PageRequest) -> Reply:
     found = (await request.call("find", text=text)).data if text else []
     named = [each for group in request.menu for each in group if text and text.lower() in each[1].lower()]
     named_relayers = [each["id"] for each in found if each["kind"] == "relayer"]
-    seen = await request.services.read(lambda store: read_overviews(store.database.read, named_relayers))
+    seen = await request.read(lambda store: read_overviews(store.database.read, named_relayers))
     return request.page("find.html", text=text, found=found, pages=named, seen=seen)

@@ -28,12 +28,12 @@ _PAGES = {
 }
 
 
-@get("/health")
+@get("/health", "run_doctor")
 async def show(request: PageRequest) -> Reply:
     return request.page("health.html")
 
 
-@get("/health/checks")
+@get("/health/checks", "run_doctor")
 async def show_checks(request: PageRequest) -> Reply:
     return await answer_with_result(request, request.services.examination, lambda found: _findings_page(request, found))
 

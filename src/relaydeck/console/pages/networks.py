@@ -24,7 +24,15 @@ from relaydeck.console.page_request import PageRequest, Services, deletion, get,
 from relaydeck.console.pages.apply import carried, carry
 from relaydeck.console.rendering import path_to, redirect
 from relaydeck.doctor.shared_run import SharedRun
-from relaydeck.errors import BadRequest, MistakenDocument, MistakenRecord, NotPossible, OutOfDate, RequestError
+from relaydeck.errors import (
+    BadRequest,
+    Forbidden,
+    MistakenDocument,
+    MistakenRecord,
+    NotPossible,
+    OutOfDate,
+    RequestError,
+)
 from relaydeck.fees.model import fee_options
 from relaydeck.fees.report import BacktestRun, counted_problems, report_rates, run_backtest
 from relaydeck.fields import fields_of
@@ -37,6 +45,7 @@ from relaydeck.provisioning.export import written_key, written_table
 from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.mistakes import place_in
 from relaydeck.provisioning.planner import with_stored_headers
+from relaydeck.scope import SHARED_NETWORK
 from relaydeck.secret import Secret
 from relaydeck.timestamps import utc
 from relaydeck.web_addresses import shown_address
@@ -74,14 +83,14 @@ async def show(request: PageRequest) -> Reply:
 
 @get("/nodes")
 async def show_nodes(request: PageRequest) -> Reply:
-    networks = await request.services.read(read_networks)
+    networks = await request.read(read_networks)
     return request.page("nodes.html", nodes=await request.services.node_calls.call_all(networks))
 
 
 @get("/networks/{id}/now")
 async def show_now(request: PageRequest) -> Reply:
     name, services = request.identifier, request.services
-    network = await services.read(lambda store: read_network(store, name))
+    network = await request.read(lambda store: read_network(store, name))
     nodes, rates = await asyncio.gather(services.node_calls.call(network), report_rates(services.estimator, network))
     shown = [(token, each, utc(each.updated_at)) for token, each in zip(network.fee_tokens, rates, strict=True)]
     return request.page("network_now.html", network=network, nodes=nodes, rates=shown)
@@ -91,7 +100,7 @@ async def show_now(request: PageRequest) -> Reply:
 async def show_backtest(request: PageRequest) -> Reply:
     """Of the newest blocks. Whoever asks while it runs gets the same result."""
     name, services = request.identifier, request.services
-    network = await services.read(lambda store: read_network(store, name))
+    network = await request.read(lambda store: read_network(store, name))
     return await answer_with_result(request, _backtest(services, network), partial(_backtest_page, request, network))
 
 
@@ -259,6 +268,8 @@ async def show_new(request: PageRequest) -> Reply:
 @get("/networks/{id}/edit", "update_network")  # with the whole URLs of nodes, which may contain keys
 async def show_edit(request: PageRequest) -> Reply:
     found = await request.call("get_network", request.identifier)
+    if not request.operator.may_change_network(found.data):
+        raise Forbidden(SHARED_NETWORK)
     return _form_page(request, _form_of(found.data), found.etag)
 
 
@@ -309,7 +320,7 @@ async def _test(request: PageRequest, form: _Form) -> NodeTest:
     if declared.mistakes:
         places = ((each.place.rpartition("rpc_urls[0].")[2], each.problem) for each in declared.mistakes)
         return NodeTest("is not called: " + "; ".join(f"its {place} {problem}" for place, problem in places))
-    stored = await services.read(lambda store: read_network(store, name)) if name else None
+    stored = await request.read(lambda store: read_network(store, name)) if name else None
     known = {each.url: each for each in stored.rpc_urls} if stored else {}
     url = with_stored_headers(declared.records[0].values["rpc_urls"][0], known)
     if url is None:

@@ -41,7 +41,7 @@ deletion("notifications", "One that a relayer uses cannot be removed.")
 async def show_list(request: PageRequest) -> Reply:
     found = await request.listed("list_notifications")
     names = [each["id"] for each in found["listed"]]
-    failing = await request.services.read(lambda store: failing_receivers(store.database.read, len(names), names))
+    failing = await request.read(lambda store: failing_receivers(store.database.read, len(names), names))
     return request.page("notifications.html", failing={each.notification_id for each in failing}, **found)
 
 
@@ -116,8 +116,7 @@ def _conflict(form: Mapping[str, str]) -> str:
 
 async def _health(request: PageRequest) -> ReceiverHealth:
     name, now = request.identifier, time.time()
-    found: ReceiverHealth = await request.services.read(lambda store: read_health(store.database.read, name, now))
-    return found
+    return await request.read(lambda store: read_health(store.database.read, name, now))
 
 
 @get("/notifications/{id}/send")

@@ -1,10 +1,13 @@
 """The overview: what to do now, what runs out first, the fleet in numbers, and what people have changed."""
 
+from functools import partial
+
 from relaydeck.console.page_request import PageRequest, get, post
 from relaydeck.console.rendering import redirect
 from relaydeck.console.request import reason_of
 from relaydeck.errors import BadRequest, RecordNotFound
 from relaydeck.http.pipeline import Reply
+from relaydeck.store import audit
 
 _LATEST_ENTRIES = 10_000  # among which changes of people are looked for
 SPANS = {"1h": "1 hour", "4h": "4 hours", "12h": "12 hours", "1d": "1 day", "3d": "3 days", "7d": "7 days"}
@@ -13,11 +16,11 @@ SPANS = {"1h": "1 hour", "4h": "4 hours", "12h": "12 hours", "1d": "1 day", "3d"
 @get("")
 @get("/")
 async def show(request: PageRequest, status: int = 200, problem: str = "") -> Reply:
-    fleet = await request.services.read(request.services.fleet.read)
+    fleet = await request.read(partial(request.services.fleet.read, request.operator.scope))
     found = await request.call("list_problems")
     runways = await request.call("list_runways", first="5")
-    newest = int((await request.call("get_audit_head")).data["head"].partition(":")[0])
-    after = str(max(0, newest - _LATEST_ENTRIES))
+    newest = await request.read(lambda store: audit.head(store.database.read))
+    after = str(max(0, newest.seq - _LATEST_ENTRIES))
     changes = await request.call("list_audit", order="newest", per_page="8", by="people", after=after)
     return request.page(
         "overview.html",

@@ -10,7 +10,7 @@ listing("list_proposals", order="newest")
 act("approve_proposal", done="applied")
 
 
-@get("/proposals/{id}")
+@get("/proposals/{id}", "get_proposal")
 async def show(request: PageRequest, status: int = 200, problem: str = "") -> Reply:
     found = await request.call("get_proposal", request.identifier)
     return request.page("proposal.html", status=status, proposal=found.data, problem=problem)

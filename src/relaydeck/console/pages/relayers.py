@@ -45,7 +45,7 @@ deletion("relayers", "Its events and audit entries stay.", typed="name")
 
 @get("/relayers")
 async def show_list(request: PageRequest) -> Reply:
-    found, networks = await request.listed("list_relayers"), await request.services.read(network_names)
+    found, networks = await request.listed("list_relayers"), await request.read(network_names)
     more = await _overviews(request, [each["id"] for each in found["listed"]])
     orders = request.operation("list_relayers").parameters["order"].choices
     return request.page(
@@ -61,10 +61,7 @@ async def show_list(request: PageRequest) -> Reply:
 
 
 async def _overviews(request: PageRequest, relayers: list[str]) -> dict[str, RelayerOverview]:
-    found: dict[str, RelayerOverview] = await request.services.read(
-        lambda store: read_overviews(store.database.read, relayers)
-    )
-    return found
+    return await request.read(lambda store: read_overviews(store.database.read, relayers))
 
 
 @get("/relayers/csv")

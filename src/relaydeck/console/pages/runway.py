@@ -21,7 +21,7 @@ _MOST_DAYS = 3650
 async def show(request: PageRequest) -> Reply:
     found = await request.listed("list_relayers", per_page=_PER_PAGE, order="runway")
     runways = await _runways(request, [each["id"] for each in found["listed"]])
-    networks = await request.services.read(network_names)
+    networks = await request.read(network_names)
     query = {name: value for name, value in found["pager"].query.items() if name != "page"}
     return request.page(
         "runway.html",
@@ -65,10 +65,7 @@ def _row(each: Runway) -> dict[str, object]:
 
 async def _runways(request: PageRequest, relayers: Sequence[str]) -> list[Runway]:
     hours, now, days = request.services.settings.runway_warn_hours, int(time.time()), _days(request)
-    found: list[Runway] = await request.services.read(
-        lambda store: read_runways(store, relayers, warn_hours=hours, now=now, days=days)
-    )
-    return found
+    return await request.read(lambda store: read_runways(store, relayers, warn_hours=hours, now=now, days=days))
 
 
 def _days(request: PageRequest) -> int:

@@ -22,7 +22,7 @@ deletion("signers", "One that a relayer uses cannot be removed.")
 async def show_list(request: PageRequest) -> Reply:
     found = await request.listed("list_signers")
     listed, values = in_list([each["id"] for each in found["listed"]] or [""])
-    alarms = await request.services.read(lambda store: store.database.read(f"{_ALARMS} ({listed})", values))
+    alarms = await request.read(lambda store: store.database.read(f"{_ALARMS} ({listed})", values))
     problems = {row.signer_id: f"signer_{row.alarm}" for row in alarms}
     return request.page("signers.html", types=list(SHAPES), problems=problems, **found)
 

@@ -11,7 +11,7 @@ from relaydeck.http.pipeline import Reply
 from relaydeck.roles import Role
 
 
-@get("/tokens")
+@get("/tokens", "list_tokens")
 async def show_list(request: PageRequest, status: int = 200, **values: Any) -> Reply:
     listed = await request.listed("list_tokens", order="newest")
     defaults: dict[str, Any] = {"created": None, "problem": "", "form": {}, "kinds": Role}
@@ -60,7 +60,7 @@ async def rotate(request: PageRequest) -> Reply:
     return await show_list(request, 201, created=rotated.data)
 
 
-@get("/tokens/{id}/revoke")
+@get("/tokens/{id}/revoke", "list_tokens")
 async def show_revoke(request: PageRequest) -> Reply:
     return request.page("token_revoke.html", name=request.identifier, problem="")
 
