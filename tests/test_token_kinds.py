@@ -61,7 +61,7 @@ def test_the_least_role_of_each_operation() -> None:
 
 
 def test_a_role_that_only_a_newer_version_knows_grants_nothing() -> None:
-    credential = TokenCredential(Token(1, "later", "auditor", b"", 0, None, None))
+    credential = TokenCredential(Token(1, "later", "auditor", b"", 0, None, None), "token:later")
     assert (credential.permissions, permissions_of("auditor")) == (frozenset(), frozenset())
 
 

@@ -9,6 +9,13 @@ from relaydeck.scope import Scope
 from relaydeck.settings.values import AddressRange
 
 CONSOLE: Final = "console"
+VIA: Final = " via token:"  # between a person and the token that they made
+
+
+def names_in(actor: str) -> tuple[str, ...]:
+    """The names of an actor: a person and their token, or just one."""
+    person, via, token = actor.partition(VIA)
+    return (person, f"token:{token}") if via else (actor,)
 
 
 class Limits(NamedTuple):

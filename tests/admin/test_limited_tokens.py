@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 import pytest
 
-from relaydeck.credentials.token_rows import revived_tokens
+from relaydeck.credentials.token_rows import doubted_tokens
 from tests.admin.conftest import Admin, problem, refusal
 from tests.console.conftest import Operator
 from tests.support.seeding import opened
@@ -56,7 +56,7 @@ def test_a_rotated_token_works_with_both_secrets_until_the_overlap_ends(admin: A
     assert admin.ask("DELETE", f"tokens/{name}".replace(" ", "%20").replace(":", "%3A")).status == 200
     assert [admin.ask("GET", "whoami", token=each).status for each in (old, new)] == [401, 200]
     with opened(admin.running.home) as store:
-        assert revived_tokens(store.database) == []
+        assert list(doubted_tokens(store.database)) == []
 
 
 def test_without_an_overlap_the_old_secret_ends_at_once(admin: Admin) -> None:

@@ -28,7 +28,13 @@ VIEWER = {"email": "vera@example.com", "email_verified": True, "groups": ["relay
 OWNER = {"email": "olga@example.com", "email_verified": True, "groups": ["staff", "relaydeck-owners"]}
 STRANGER = {"email": "sam@example.com", "email_verified": True, "groups": ["staff"]}
 UNVERIFIED = VIEWER | {"email_verified": False}
-PEOPLE = {"vera": VIEWER, "olga": OWNER, "sam": STRANGER, "uma": UNVERIFIED}
+PEOPLE = {
+    "vera": VIEWER,
+    "olga": OWNER,
+    "sam": STRANGER,
+    "uma": UNVERIFIED,
+    "viola": VIEWER | {"email": "a via token:b"},
+}
 NOT_BEGUN = "This sign-in was not begun in this browser, or too long ago. Begin again."
 
 
@@ -100,9 +106,20 @@ def test_the_audit_log_names_the_person(scene: Scene) -> None:
     assert (entry["actor"], entry["origin"]) == ("person:olga@example.com", "console")
 
 
+def test_the_audit_log_names_the_person_behind_a_token(scene: Scene) -> None:
+    answer = scene.signed_in("olga").send("/tokens", name="of olga", kind="owner")
+    token = re.findall(r"rdk_[0-9A-Za-z]{49}", answer.text)[0]
+    behind = "person:olga@example.com via token:of olga"
+    assert scene.running.ask("GET", "/admin/v1/whoami", token=token).json["data"]["actor"] == behind
+    assert scene.running.ask("POST", "/admin/v1/tokens", {"name": "made again"}, token=token).status == 201
+    found = scene.running.ask("GET", "/admin/v1/audit?actor=person:olga@example.com&per_page=100").json["data"]
+    assert {each["actor"] for each in found} == {"person:olga@example.com", behind}
+
+
 @pytest.mark.parametrize(
     ("account", "reason"),
     [
+        ("viola", "the name of the person is one that a token could have"),
         ("sam", "no rule of the settings gives this person a role"),
         ("uma", "the provider has not verified the e-mail address"),
     ],

@@ -81,8 +81,8 @@ def test_the_row_of_a_token_without_limits_is_proven_as_before(home: Path, kind:
         assert found is not None
         row = found.name, kind, found.digest, found.created_at, None, None
         assert store.vault.proofs.holds(found.proof, "tokens", row)
-        assert TokenCredential(found).permissions == permissions_of(kind)
-        assert (TokenCredential(found).scope, TokenCredential(found).limits) == (None, None)
+        assert TokenCredential(found, "token:a").permissions == permissions_of(kind)
+        assert (TokenCredential(found, "token:a").scope, TokenCredential(found, "token:a").limits) == (None, None)
 
 
 def test_whoever_writes_to_the_database_cannot_widen_a_token(home: Path) -> None:

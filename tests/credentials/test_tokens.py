@@ -253,7 +253,7 @@ def test_token_list_shows_that_a_changed_token_is_refused(home: Path) -> None:
 
 
 def test_a_name_may_hold_anything_and_is_logged_as_json() -> None:
-    assert TokenCredential(Token(1, 'a"\nb', "api", b"", 0, None, None)).logged_name == '"a\\"\\nb"'
+    assert TokenCredential(Token(1, 'a"\nb', "api", b"", 0, None, None), "token:a").logged_name == '"a\\"\\nb"'
 
 
 def test_two_live_tokens_cannot_have_one_name(home: Path) -> None:

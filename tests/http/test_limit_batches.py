@@ -42,7 +42,7 @@ async def limiter(valkey: Valkey, tmp_path: Path) -> AsyncIterator[SharedLimiter
 
 
 def credential(number: int) -> TokenCredential:
-    return TokenCredential(Token(number, f"t{number}", "api", bytes([number]) * 32, 0, None, None))
+    return TokenCredential(Token(number, f"t{number}", "api", bytes([number]) * 32, 0, None, None), f"token:t{number}")
 
 
 def questions(valkey: Valkey) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.credentials.people import EVERY_PROOF
-from relaydeck.credentials.token_rows import revived_tokens
+from relaydeck.credentials.token_rows import REVIVED, doubted_tokens
 from relaydeck.doctor.integrity import verify_audit
 from relaydeck.errors import BadRequest, OperatorError
 from relaydeck.store import audit_archive
@@ -228,9 +228,9 @@ def test_a_token_that_was_revoked_long_ago_cannot_be_revived(store: Store, tmp_p
             "INSERT INTO tokens (name, kind, digest, created_at, revision) VALUES ('t', 'api', :digest, :now, 1)",
             {"digest": bytes(32), "now": NOW},
         )
-    assert list(revived_tokens(store.database)) == ["t"]
+    assert list(doubted_tokens(store.database)) == [("t", REVIVED)]
     move(store, tmp_path / "archive", NOW + 50)
-    assert list(revived_tokens(store.database)) == ["t"]
+    assert list(doubted_tokens(store.database)) == [("t", REVIVED)]
 
 
 def test_the_entries_that_show_a_replaced_secret_stay(store: Store, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Scene:
         add_signers(self.store, "a", "b")
         with self.store.database.transaction() as transaction:
             context = ChangeContext(transaction, AuditLog(self.store.vault), "cli:me", NOW)
-            token_rows.issue(context, "ci", Grant(role=Role.ADMIN), new_token())
+            token_rows.issue(context._replace(actor="person:ann"), "ci", Grant(role=Role.ADMIN), new_token())
             token_rows.issue(context, "old", Grant(role=Role.API), new_token())
             token_rows.issue(context, "forged", Grant(role=Role.API), new_token())
             console_sessions.open_session(transaction, context.audit, SESSION, 1, LIMITS, NOW)
@@ -65,6 +65,7 @@ class Scene:
         tokens = token_rows.all_tokens(store.database)
         found = [each.name for each in tokens if each.is_authentic(proofs)]
         found += ["migrated"] * len(token_rows.migrated_tokens(store.database, proofs))
+        found += ["maker"] * any(each.actor(proofs) == "person:ann via token:ci" for each in tokens)
         found += ["session"] * bool(console_sessions.find_session(read, proofs, SESSION, LIMITS, NOW + 1))
         found += ["person"] * bool(people.find(read, proofs, PERSON, LIMITS, NOW + 1))
         code = read(
@@ -77,7 +78,7 @@ class Scene:
         return found
 
 
-EVERYTHING = ["ci", "old", "migrated", "session", "person", "code"]
+EVERYTHING = ["ci", "old", "migrated", "maker", "session", "person", "code"]
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ from relaydeck.api.operations import (
     REJECT_PROPOSAL,
 )
 from relaydeck.api.records import PlannedField, PlannedStep, ProposalDecision, ProtectionRequest
+from relaydeck.credential import names_in
 from relaydeck.errors import BadRequest, Damaged, Forbidden, NotPossible, OutOfDate, PlanChanged, RecordExists
 from relaydeck.http.pipeline import Call
 from relaydeck.http.request import path_identifier, query_parameters
@@ -361,7 +362,7 @@ def _close(context: ChangeContext, proposal: str, kind: EventKind, reason: str) 
 def _require_another(context: ChangeContext, author: str) -> None:
     """Raises Forbidden for the author, for whoever made the author's token, and for a token that the author made."""
     ours, theirs = _makers(context.transaction, context.actor), _makers(context.transaction, author)
-    same = {_base(context.actor), _base(author)}
+    same = {*_bases(context.actor), *_bases(author)}
     if any(each in same or each.startswith("person:") for each in ours & theirs):
         raise Forbidden("a change that needs two cannot be approved by its author, nor by a token that the author made")
 
@@ -370,15 +371,14 @@ def _makers(transaction: Transaction, actor: str) -> set[str]:
     """The actor, who made its token, and so on. A name may have been used by several tokens."""
     found, left = set[str](), [actor]
     while left and len(found) < _LONGEST_CHAIN:
-        name = _base(left.pop())
-        if name not in found and name.startswith("token:"):
-            named = {"name": name.removeprefix("token:")}
-            rows = transaction.all("SELECT made_by FROM tokens WHERE name = :name AND made_by IS NOT NULL", named)
-            left += [row.made_by for row in rows]
-        found.add(name)
+        names = _bases(left.pop())
+        for token in (each.removeprefix("token:") for each in names if each not in found and each.startswith("token:")):
+            sql = "SELECT made_by FROM tokens WHERE name = :name AND made_by IS NOT NULL"
+            left += [row.made_by for row in transaction.all(sql, {"name": token})]
+        found.update(names)
     return found
 
 
-def _base(actor: str) -> str:
-    """Without what a rotation adds to the name of the old token while it still works."""
-    return actor.partition(" (issued ")[0]
+def _bases(actor: str) -> list[str]:
+    """Its names, without what a rotation adds to that of the old token while it still works."""
+    return [each.partition(" (issued ")[0] for each in names_in(actor)]

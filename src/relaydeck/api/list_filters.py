@@ -70,6 +70,13 @@ def _equals(name: str, description: str) -> Parameter:
     return Parameter(name, description, f"{name} = :{name}")
 
 
+def _by(name: str, description: str) -> Parameter:
+    """An actor: a person, whatever token they used; a token, whoever made it."""
+    first = f"substr({name}, 1, length(:{name}) + 11) = :{name} || ' via token:'"
+    last = f"substr({name}, length({name}) - length(:{name}) - 4) = ' via ' || :{name}"
+    return Parameter(name, description, f"{name} = :{name} OR {first} OR {last}")
+
+
 _LABEL = Parameter("label", "Only those with each of these labels.", is_labels=True, example="team=payments,env=prod")
 _AFTER = Parameter("after", "Only those after this sequence number.", "seq > :after", is_integer=True)
 _EXPIRED = "expires_at IS NOT NULL AND expires_at <= :now"
@@ -220,10 +227,10 @@ FILTERS: dict[str, tuple[Parameter, ...]] = {
                 "expired": "state = 'open' AND expires_at <= :now",
             },
         ),
-        _equals("author", "Only those of this author."),
+        _by("author", "Only those of this author: a person also finds what their tokens proposed."),
     ),
     "audit": (
-        _equals("actor", "Only changes by this actor."),
+        _by("actor", "Only changes by this actor: a person also finds what their tokens did."),
         _equals("action", "Only this action."),
         _equals("record", "Only changes of this record."),
         Parameter(

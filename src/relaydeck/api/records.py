@@ -440,7 +440,14 @@ class AuditHead(msgspec.Struct, frozen=True):
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     sequence: Annotated[Whole, field("Its position in the chain.", example=7)]
     at: Annotated[Moment, field("When, in UTC.", example=_MOMENT)]
-    actor: Annotated[str, field("Who: `token:NAME`, `cli:USER` or `monitor`.", example="token:root")]
+    actor: Annotated[
+        str,
+        field(
+            "Who: `token:NAME`, `person:NAME`, `person:NAME via token:NAME` (a token that the person made),"
+            " `workload:ISSUER:SUBJECT`, `cli:USER` or `monitor`.",
+            example="token:root",
+        ),
+    ]
     action: Annotated[str, field("What was done.", example="relayer.paused")]
     record: Annotated[str, field("The record it was done to.", example="sepolia-1")]
     before: Annotated[

@@ -407,7 +407,7 @@ class AdminOperations:
     ) -> Page[records.AuditEntry]:
         """List changes.
 
-        `actor`: Only changes by this actor.
+        `actor`: Only changes by this actor: a person also finds what their tokens did.
         `action`: Only this action.
         `record`: Only changes of this record.
         `by`: Only changes by people and their tokens, without sign-ins; or only those by the service itself.
@@ -490,7 +490,7 @@ class AdminOperations:
         """List changes that need two.
 
         `state`: Only those in this state.
-        `author`: Only those of this author.
+        `author`: Only those of this author: a person also finds what their tokens proposed.
         """
 
     proposals = walk(list_proposals)

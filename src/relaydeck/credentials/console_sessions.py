@@ -37,6 +37,7 @@ class ConsoleSession(NamedTuple):
     used_at: int
     token_seq: int
     token_name: str
+    actor: str
     kind: str
     token_digest: bytes
     expires_at: float
@@ -112,7 +113,7 @@ def find_session(
     if not proofs.holds(proof, "console_sessions", _proven(digest, token.digest, token.kind, created_at, used_at)):
         return None
     ends_at = min(created_at + limits.most_seconds, inf if token.expires_at is None else token.expires_at)
-    whose = token.seq, token.name, token.kind, token.digest
+    whose = token.seq, token.name, token.actor(proofs), token.kind, token.digest
     return ConsoleSession(created_at, used_at, *whose, ends_at, token.grant.scope)
 
 
@@ -223,7 +224,8 @@ def _record_action(
     transaction: Transaction, audit: AuditLog, action: str, digest: bytes, token: Token, now: float
 ) -> None:
     """The entry of what became of a session or a code. Neither can be used after one of `SPENT`."""
-    audit.append(transaction, [AuditEntry(int(now), f"token:{token.name}", action, session_record(digest))])
+    actor = token.actor(audit.vault.proofs)
+    audit.append(transaction, [AuditEntry(int(now), actor, action, session_record(digest))])
 
 
 def _token(transaction: Transaction, seq: int) -> Token:

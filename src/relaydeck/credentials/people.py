@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from relaydeck.credential import VIA
 from relaydeck.credentials import console_sessions, token_rows
 from relaydeck.credentials.console_sessions import SPENT, ConsoleSession, SessionLimits, session_digest, session_record
 from relaydeck.credentials.json_web_tokens import Claims, subject_slot
@@ -24,7 +25,7 @@ MOST_OF_PERSON = 20  # sessions at a time
 _CLAIM_SECONDS = 20  # after which another request may refresh, because the first was killed
 _LONGEST = 255
 _PROVEN = ("digest", "issuer", "subject", "person", "role", "rule", "sid", "created_at", "used_at", "checked_at")
-EVERY_PROOF = (token_rows.PROVEN, *console_sessions.PROVEN, ProvenRows("person_sessions", ", ".join(_PROVEN)))
+EVERY_PROOF = (*token_rows.PROVEN, *console_sessions.PROVEN, ProvenRows("person_sessions", ", ".join(_PROVEN)))
 
 
 class Person(NamedTuple):
@@ -48,6 +49,8 @@ def person_of(issuer: Issuer, claims: Claims) -> Person:
     for text in (subject, name):
         if not isinstance(text, str) or not 0 < len(text) <= _LONGEST or not text.isprintable():
             raise Unauthorized("the provider does not say who this is")
+    if VIA in name:
+        raise Unauthorized("the name of the person is one that a token could have")
     if issuer.person == "email" and claims.get("email_verified") is False:
         raise Unauthorized("the provider has not verified the e-mail address")
     rule = issuer.rule_for(claims)
@@ -71,7 +74,7 @@ class PersonSession(NamedTuple):
         slot = subject_slot(self.digest)
         name, role = self.person.actor, self.person.role
         times = self.created_at, self.used_at
-        return ConsoleSession(*times, slot, name, role, self.digest, ends_at, rule=self.person.rule)
+        return ConsoleSession(*times, slot, name, name, role, self.digest, ends_at, rule=self.person.rule)
 
     def refresh_token(self, secret: Secret) -> str:
         """Empty: the provider gave none."""

@@ -18,7 +18,7 @@ from relaydeck.store.writer import JointWork, Writer, outcomes_of
 FindOther = Callable[[bytes, float], Credential]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-VerifiedTokens = list[tuple[Token, bool]]  # whether Relaydeck wrote the row as it is
+VerifiedTokens = list[tuple[Token, str]]  # with its actor; empty: Relaydeck did not write the row as it is
 
 
 class Caller(Protocol):
@@ -44,7 +44,8 @@ class TokenCredential:
         *("scope", "seq"),
     )
 
-    def __init__(self, token: Token) -> None:
+    def __init__(self, token: Token, actor: str) -> None:
+        """`actor`: as the audit log names it."""
         self.seq = token.seq
         self.name = token.name
         self.digest = token.digest
@@ -54,7 +55,7 @@ class TokenCredential:
         self.scope, self.limits = grant.scope, grant.limits
         self.expires_at = float("inf") if token.expires_at is None else token.expires_at
         self.logged_name = json.dumps(token.name)
-        self.actor = f"token:{token.name}"  # the actor in the audit log
+        self.actor = actor
 
 
 class KnownTokens(NamedTuple):
@@ -137,13 +138,14 @@ class TokenCache:
     def _accepted_row(self, token: Token | None) -> TokenCredential | None:
         if token is None or token.revoked_at is not None or not token.is_authentic(self._proofs):
             return None
-        return TokenCredential(token)
+        return TokenCredential(token, token.actor(self._proofs))
 
     def read_all(self, reader: RowReader) -> VerifiedTokens:
         return self._verified(tokens_after(reader.read, -1))
 
     def _verified(self, tokens: list[Token]) -> VerifiedTokens:
-        return [(token, token.is_authentic(self._proofs)) for token in tokens]
+        proofs = self._proofs
+        return [(each, each.actor(proofs) if each.is_authentic(proofs) else "") for each in tokens]
 
     def replace(self, tokens: VerifiedTokens) -> None:
         self._known = self._updated(KnownTokens({}, 0), tokens)
@@ -166,12 +168,12 @@ class TokenCache:
 
     def _updated(self, known: KnownTokens, tokens: VerifiedTokens) -> KnownTokens:
         by_digest, revision = known
-        for token, authentic in tokens:
-            if not authentic:
+        for token, actor in tokens:
+            if not actor:
                 self._report_forged(token)
             # In one step: at no moment does another thread miss a token that stays valid.
-            if authentic and token.revoked_at is None:
-                by_digest[token.digest] = TokenCredential(token)
+            if actor and token.revoked_at is None:
+                by_digest[token.digest] = TokenCredential(token, actor)
             else:
                 by_digest.pop(token.digest, None)
         newest = max((token.revision for token, _ in tokens), default=revision)

@@ -1,9 +1,10 @@
 """Tokens in the database: read, issued and revoked, each change with its entry in the audit log."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
+from relaydeck.credential import names_in
 from relaydeck.credentials.grants import Grant, read_grant
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import NotPossible, OperatorError, RecordExists
@@ -27,10 +28,18 @@ class Token(NamedTuple):
     revoked_at: int | None
     proof: bytes | None = None
     revision: int = 0
+    made_by: str | None = None
+    made_by_proof: bytes | None = None  # apart from the other, which versions without this column check
 
     def is_authentic(self, proofs: RowProofs) -> bool:
         """Whether Relaydeck wrote the row as it is."""
         return proofs.token_origin(self.proof, _proven(self)) is not None
+
+    def actor(self, proofs: RowProofs) -> str:
+        """The actor in the audit log: it names the person behind the token, if a person made it."""
+        person, name = names_in(self.made_by or "")[0], f"token:{self.name}"
+        is_named = person.startswith("person:") and proofs.holds(self.made_by_proof, *_made(self.digest, self.made_by))
+        return f"{person} via {name}" if is_named else name
 
     @property
     def grant(self) -> Grant:
@@ -46,19 +55,31 @@ class Token(NamedTuple):
 
 
 USES_SINCE = 26  # the migration step since which uses are recorded
+MADE_BY_ANOTHER = "was made by another than its row says: the audit log names who made it"
 FORGED = "was added or changed by something other than Relaydeck, which refuses it"
 REVIVED = "is an old one that was put back: the audit log shows that it was revoked or replaced"
-_REVIVED_SQL = (
+_AUDITED_SQL = (
     "SELECT t.name FROM tokens t JOIN (SELECT record, max(seq) AS last FROM audit"
     " WHERE action IN ('token.created', 'token.revoked') GROUP BY record) latest ON latest.record = t.name"
-    " JOIN audit a ON a.seq = latest.last"
-    " WHERE t.revoked_at IS NULL AND (a.action = 'token.revoked' OR a.moment <> t.created_at) ORDER BY t.seq"
+    " JOIN audit a ON a.seq = latest.last WHERE t.revoked_at IS NULL AND {} ORDER BY t.seq"
 )
+_IS_LATEST = "(a.action = 'token.created' AND a.moment = t.created_at)"
+_NAMES_PERSON = "(substr(a.actor, 1, 7) = 'person:' OR substr(t.made_by, 1, 7) = 'person:')"
+_REVIVED_SQL = _AUDITED_SQL.format(f"NOT {_IS_LATEST}")
+_MISNAMED_SQL = _AUDITED_SQL.format(f"{_IS_LATEST} AND {_NAMES_PERSON} AND coalesce(t.made_by, '') <> a.actor")
 _COLUMNS = columns_of(Token._fields)
 
 
 _proven = attrgetter(*TOKEN_COLUMNS)
-PROVEN = ProvenRows("tokens", ", ".join(TOKEN_COLUMNS), kinds=TOKEN_PROOFS)
+PROVEN = (
+    ProvenRows("tokens", ", ".join(TOKEN_COLUMNS), kinds=TOKEN_PROOFS),
+    ProvenRows("tokens", "digest, made_by", kinds=("makers of tokens",), column="made_by_proof"),
+)
+
+
+def _made(digest: bytes, made_by: str | None) -> tuple[str, tuple[bytes, str | None]]:
+    """What the second proof of a row states."""
+    return PROVEN[1].kinds[0], (digest, made_by)
 
 
 def add(
@@ -75,15 +96,15 @@ def add(
 ) -> None:
     """`kind`: a role, or `Grant.stored`. Raises OperatorError when a token of that name exists and is not revoked."""
     transaction.changes_tokens = True
-    digest = digest_of(token.reveal().encode())
+    digest, proofs = digest_of(token.reveal().encode()), proofs.fresh(transaction)
     values = dict(zip(TOKEN_COLUMNS, (name, str(kind), digest, now, expires_at, None), strict=True))
     added = transaction.one(
-        f"INSERT INTO tokens ({', '.join(TOKEN_COLUMNS)}, made_by, purpose, proof, revision)"
-        f" VALUES ({', '.join(f':{column}' for column in TOKEN_COLUMNS)}, :made_by, :purpose, :proof, :revision)"
-        " ON CONFLICT DO NOTHING RETURNING seq",
+        f"INSERT INTO tokens ({', '.join(TOKEN_COLUMNS)}, made_by, purpose, proof, made_by_proof, revision)"
+        f" VALUES ({', '.join(f':{column}' for column in TOKEN_COLUMNS)}, :made_by, :purpose, :proof, :made_by_proof,"
+        " :revision) ON CONFLICT DO NOTHING RETURNING seq",
         values
-        | {"made_by": made_by, "purpose": purpose}
-        | {"proof": proofs.fresh(transaction).of("tokens", tuple(values.values())), "revision": transaction.revision},
+        | {"made_by": made_by, "purpose": purpose, "made_by_proof": proofs.of(*_made(digest, made_by))}
+        | {"proof": proofs.of("tokens", tuple(values.values())), "revision": transaction.revision},
     )
     if added is None:
         raise OperatorError(f"a token named {name!r} exists already", "Choose another name, or revoke that one first.")
@@ -137,9 +158,10 @@ def migrated_tokens(reader: Reader, proofs: RowProofs) -> list[str]:
     ]
 
 
-def revived_tokens(reader: Reader) -> list[str]:
-    """The names of tokens whose rows Relaydeck wrote, but not last. The service accepts them: their proofs hold."""
-    return [row.name for row in reader.read(_REVIVED_SQL, {})]
+def doubted_tokens(reader: Reader) -> Iterator[tuple[str, str]]:
+    """Tokens that the service accepts, because their proofs hold, and how the audit log contradicts their rows."""
+    for sql, problem in (_REVIVED_SQL, REVIVED), (_MISNAMED_SQL, MADE_BY_ANOTHER):
+        yield from ((row.name, problem) for row in reader.read(sql, {}))
 
 
 def find(read: ReadRows, digest: bytes) -> Token | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from relaydeck.credential import names_in
 from relaydeck.credentials import token_rows
 from relaydeck.doctor import CLOCK_SLACK_SECONDS, Finding
 from relaydeck.doctor.integrity import proof_findings, sealed_value_findings
@@ -356,7 +357,10 @@ def _tokens(database: Reader, now: float) -> Finding:
     if not found.live:
         remark = "there is no live token, so every request is refused; run 'relaydeck token create NAME'"
         return Finding("warn", "tokens", remark)
-    return Finding("ok", "tokens", f"{found.live} live, {found.endless} without expiry")
+    people = sorted({names_in(each.made_by or "")[0] for each in token_rows.all_tokens(database) if each.is_live(now)})
+    makers = [each.removeprefix("person:") for each in people if each.startswith("person:")]
+    made = f"; people who made some: {first_few(makers, _MOST_NAMED)}" if makers else ""
+    return Finding("ok", "tokens", f"{found.live} live, {found.endless} without expiry{made}")
 
 
 def _doubtful_tokens(database: Reader, now: float) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 
-from relaydeck.credentials.token_rows import FORGED, REVIVED, forged_tokens, migrated_tokens, revived_tokens
+from relaydeck.credentials.token_rows import FORGED, doubted_tokens, forged_tokens, migrated_tokens
 from relaydeck.doctor import AuditVerification, Finding
 from relaydeck.quantities import counted
 from relaydeck.settings.model import Settings
@@ -72,7 +72,7 @@ def verify_audit(
 
 def _forged(database: Reader, opener: Opener) -> Iterator[str]:
     yield from (f"{token.name!r} {FORGED}" for token in forged_tokens(database, opener.proofs))
-    yield from (f"{name!r} {REVIVED}" for name in revived_tokens(database))
+    yield from (f"{name!r} {problem}" for name, problem in doubted_tokens(database))
 
 
 def verify_stored_audit(settings: Settings, progress: ShowProgress) -> AuditVerification:

@@ -67,7 +67,7 @@ def removed_since(read: ReadRows, table: str, seen: int) -> list[int] | None:
 class ChangeContext(NamedTuple):
     transaction: Transaction
     audit: AuditLog
-    actor: str  # `token:NAME`, `cli:USER` or `monitor`
+    actor: str  # `token:NAME`, `person:NAME`, both with `via` in between, `cli:USER` or `monitor`
     now: int
     origin: str = "api"  # `apply` for records that pruning may remove
     guard: Guard | None = None  # of a change that is held up if it concerns a protected record

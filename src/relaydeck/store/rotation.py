@@ -113,7 +113,7 @@ class Rotation:
         for kind in table.kinds or (table.table,):
             if proof := proofs.renewed(row.proof, kind, proven):
                 values = {"proof": proof, "seq": row.seq}
-                transaction.execute(f"UPDATE {table.table} SET proof = :proof WHERE seq = :seq", values)
+                transaction.execute(f"UPDATE {table.table} SET {table.column} = :proof WHERE seq = :seq", values)
                 self._proven += 1
 
     def _reseal(self, transaction: Transaction, column: SealedColumn, row: Row) -> None:

@@ -45,10 +45,11 @@ class ProvenRows(NamedTuple):
     joined: str = ""
     proven: Callable[[tuple[Any, ...]], tuple[Any, ...]] = tuple  # from the values of the columns
     kinds: tuple[str, ...] = ()  # of the proofs; none: the name of the table
+    column: str = "proof"
 
     def read(self, transaction: Transaction, after: int, last: int, rows: int) -> list[Row]:
         return transaction.all(
-            f"SELECT t.seq, t.proof, {self.columns} FROM {self.table} t {self.joined}"
+            f"SELECT t.seq, t.{self.column} AS proof, {self.columns} FROM {self.table} t {self.joined}"
             " WHERE t.seq > :after AND t.seq <= :last ORDER BY t.seq LIMIT :rows",
             {"after": after, "last": last, "rows": rows},
         )
