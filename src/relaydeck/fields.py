@@ -64,6 +64,7 @@ class Field(msgspec.Struct, frozen=True, dict=True):
     minimum: float | None = None
     maximum: float | None = None
     longest: int | None = None  # characters of a text, entries of a list
+    unit: str = ""  # of an amount in Wei, what people write it in: `coin` or `gwei`
 
     @property
     def required(self) -> bool:
@@ -177,6 +178,7 @@ def _described(name: str, annotated: Any, default: Any) -> Field:
         minimum=next((meta.ge for meta in metas if meta.ge is not None), None),
         maximum=next((meta.le for meta in metas if meta.le is not None), None),
         longest=next((meta.max_length for meta in metas if meta.max_length is not None), None),
+        unit=extra.get("unit", ""),
     )
 
 

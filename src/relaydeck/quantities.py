@@ -12,6 +12,9 @@ from relaydeck.fields import TextForm, value_type
 NATIVE_DECIMALS = 18  # of the native coin of every EVM network
 _AMOUNT = re.compile(r"[0-9]{1,60}(\.[0-9]{1,60})?")
 _AMOUNT_EXPECTED = 'a decimal in a string, such as "1.5"'
+_WEI = re.compile(r"([1-9][0-9]{0,2}(?:,[0-9]{3})+|[0-9]{1,60})(?:\.([0-9]{1,60}))?(?:e([0-9]{1,2}))?\s*(.*)", re.I)
+_PLACES = {"wei": 0, "gwei": 9}
+_LONGEST_BARE = 10  # digits of an amount without a unit: a longer one may have been meant in Wei
 _SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 SPAN_PATTERN = f"^{_SPAN.pattern}$"
 _SPAN_EXPECTED = 'a time span such as "90s", "5m", "1h" or "1d"'
@@ -24,6 +27,37 @@ def amount_problem(text: str) -> str:
 
 def positive_amount_problem(text: str) -> str:
     return amount_problem(text) or ("" if Decimal(text) else "must be greater than 0")
+
+
+def parse_wei(text: str, unit: str, coin: str = "") -> int | None:
+    """`0.5`, `0.5 ETH`, `50 gwei` or `2e18 wei` exactly in Wei; None if it is none of these, or no whole number of Wei.
+
+    `unit`: what a number alone is in, `gwei` or `coin`. `coin`: the symbol of the coin; empty: any word stands for it.
+    """
+    if (match := _WEI.fullmatch(text.strip())) is None:
+        return None
+    whole, fraction, exponent, given = (
+        match[1].replace(",", ""),
+        match[2] or "",
+        int(match[3] or 0),
+        match[4].casefold(),
+    )
+    if not given and len(whole) + exponent > _LONGEST_BARE:
+        return None
+    if given not in ("", *_PLACES, coin.casefold()) and (coin or not given.isalpha()):
+        return None
+    places = exponent + _PLACES.get(given or unit, NATIVE_DECIMALS) - len(fraction)
+    wei, rest = divmod(int(whole + fraction) * 10 ** max(0, places), 10 ** max(0, -places))
+    return None if rest else wei
+
+
+def write_wei(wei: int, unit: str, coin: str) -> str:
+    """Exactly, as `parse_wei` reads it: what is less than 1 gwei in Wei."""
+    if wei < 10**9:
+        return f"{wei} wei" if wei else "0"
+    whole, rest = divmod(wei, 10 ** (places := _PLACES.get(unit, NATIVE_DECIMALS)))
+    digits = f"{whole}.{rest:0{places}d}".rstrip("0").rstrip(".")
+    return f"{digits} {unit if unit in _PLACES else coin}"
 
 
 def span_problem(text: str) -> str:
@@ -53,7 +87,11 @@ def first_few(names: Sequence[str], most: int) -> str:
 
 Whole = Annotated[int, Meta(ge=0, extra_json_schema={"format": "int64"})]
 # Of any size: the documents call amounts numbers, as the contract does, and add that they are whole.
-Wei = Annotated[int, Meta(ge=0, extra_json_schema={"multipleOf": 1})]
+# `unit`: what people write it in.
+_IS_WHOLE = {"multipleOf": 1}
+Wei = Annotated[int, Meta(ge=0, extra_json_schema=_IS_WHOLE, extra={"unit": "coin"})]
+GasPrice = Annotated[int, Meta(ge=0, extra_json_schema=_IS_WHOLE, extra={"unit": "gwei"})]
+Tip = Annotated[int, Meta(ge=0, le=2**63 - 1, extra={"unit": "gwei"})]
 # A string in documents: a TOML or JSON float is not exact.
 _AMOUNT_FORM = TextForm(_AMOUNT_EXPECTED, parse=Decimal, write="{:f}".format, show="{:f}".format, sample="1.5")
 _AMOUNT_PATTERN = f"^{_AMOUNT.pattern}$"

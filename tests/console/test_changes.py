@@ -30,9 +30,10 @@ FORM = {
     "custom_rpc_urls": "http://127.0.0.1:9/custom?key=k 3",
     "policies.eip1559_pricing": "true",
     "policies.gas_limit_estimation": "true",
-    "policies.gas_price_cap": "100000000000",
+    "policies.gas_price_cap": "100 gwei",
     "policies.min_balance": "0",
     "policies.whitelist_receivers": "",
+    "do": "save",  # as the page that shows the changes sends it
 }
 CONFIGS = {
     "plain": {"config.key": "0x" + "42" * 32},
@@ -120,7 +121,7 @@ def test_the_chain_holds_with_entries_of_both_origins(operator: Operator) -> Non
 
 def test_edit_a_policy(served: Running, operator: Operator) -> None:
     etag = etag_in(operator.get(EDIT))
-    answer = operator.post(EDIT, FORM | {"policies.min_balance": "5", "etag": etag})
+    answer = operator.post(EDIT, FORM | {"policies.min_balance": "5 wei", "etag": etag})
     assert location(answer) == (303, "/console/relayers/sepolia-1?done=saved")
     assert record(served, "relayers/sepolia-1")["policies"] == POLICIES | {
         "gas_price_cap": 100_000_000_000,
@@ -169,11 +170,11 @@ def test_a_conflicting_edit_is_stopped_and_shown(served: Running, operator: Oper
     name = record(served, "relayers/sepolia-1")["name"]
     served.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"name": "Changed by another"})
     served.ask("POST", "/admin/v1/relayers/sepolia-1/pause")
-    form = FORM | {"name": "Mine", "policies.min_balance": "7", "etag": etag_in(opened)}
+    form = FORM | {"name": "Mine", "policies.min_balance": "7 wei", "etag": etag_in(opened)}
     answer = operator.post(EDIT, form | {"opened": opened_in(opened)})
     assert answer.status == 412
     assert "The latest change, relayer.paused, is by token:root" in plain(answer)
-    assert rows_in(answer) == [["name", name, "Changed by another", "Mine"], ["paused", "–", "true", "–"]]
+    assert rows_in(answer) == [["Name", name, "Changed by another", "Mine"], ["Paused", "–", "true", "–"]]
     assert record(served, "relayers/sepolia-1")["name"] == "Changed by another"
     served.ask("POST", "/admin/v1/relayers/sepolia-1/resume")
     answer = operator.get(EDIT)
@@ -296,7 +297,7 @@ def test_a_signer_without_a_driver_shows_why_it_is_not_checked(
 def save_pager(operator: Operator, **form: str) -> int:
     page = operator.get("/notifications/pager")
     url = "https://hooks.example.com/relaydeck"
-    return operator.post("/notifications/pager", {"url": url, "etag": etag_in(page)} | form).status
+    return operator.post("/notifications/pager", {"url": url, "etag": etag_in(page), "do": "save"} | form).status
 
 
 def page_after(operator: Operator, answer: Answer) -> str:
@@ -306,7 +307,7 @@ def page_after(operator: Operator, answer: Answer) -> str:
 def save_key(operator: Operator, **form: str) -> Answer:
     page = operator.get("/notifications/pager")
     url = "https://hooks.example.com/relaydeck"
-    return operator.post("/notifications/pager", {"url": url, "etag": etag_in(page)} | form)
+    return operator.post("/notifications/pager", {"url": url, "etag": etag_in(page), "do": "save"} | form)
 
 
 SIGNED = "a key of twenty-four bytes or more"
@@ -409,7 +410,7 @@ def test_a_webhook_that_is_refused_gets_a_warning(served: Running, operator: Ope
     assert warning in page_after("/notifications", {"id": "local"} | local)
     for form, warned in ((public, False), (local, True)):
         etag = {"etag": etag_in(operator.get("/notifications/local"))}
-        assert (warning in page_after("/notifications/local", form | etag | {"key": "keep"})) is warned
+        assert (warning in page_after("/notifications/local", form | etag | {"key": "keep", "do": "save"})) is warned
     assert served.ask("DELETE", "/admin/v1/notifications/local").status == 200
 
 

@@ -193,7 +193,7 @@ def test_the_changes_are_shown_before_they_are_saved(served: Running, operator: 
     path = made(operator, "shown", fee_tokens=USDC)
     page = fill(operator, path, "plan", {"quorum": "2", "fee_tokens": USDC.replace("2500", "2600")})
     text = plain(page)
-    assert "quorum: unset → 2" in text
+    assert "Quorum: unset → 2" in text
     assert '"fixed":"2500"' in text and '"fixed":"2600"' in text
     assert "quorum" not in record(served, "shown")
     assert press(operator, path, page, "save").headers["location"] == "/console/networks/shown?done=saved"
@@ -270,7 +270,7 @@ def test_a_change_by_somebody_else_is_shown_before_it_is_replaced(served: Runnin
     text = plain(stopped)
     assert "This network has changed since you opened the form. Nothing was saved." in text
     assert "network.updated, is by token:root" in text
-    assert "max_lag_blocks: 7 → unset" in text
+    assert "Blocks that a node may be behind: 7 → unset" in text
     assert record(served, "shared").get("quorum") is None
     assert press(operator, path, stopped, "save").status == 303
     assert [record(served, "shared").get(each) for each in ("quorum", "max_lag_blocks")] == [2, None]

@@ -6,7 +6,6 @@ Records are created and changed from JSON documents, by the same steps as an app
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from relaydeck.admin.documents import Json
 from relaydeck.admin.handling import Change, Content, Request, Services, handles
@@ -18,7 +17,7 @@ from relaydeck.fields import fields_of
 from relaydeck.identifiers import identifier_problem, new_identifier
 from relaydeck.networks.chains import PRESET_FIELDS
 from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, RESOURCES, Resource
-from relaydeck.provisioning.document import RecordDocument, change_record, create_record, remove_record
+from relaydeck.provisioning.document import RecordDocument, change_record, create_record, merged, remove_record
 from relaydeck.provisioning.planner import NO_RULES, NODE_FIELDS, UrlRules
 from relaydeck.provisioning.stored import Stored
 from relaydeck.signers.known_addresses import KnownAddresses, Questions, find_addresses
@@ -149,7 +148,7 @@ def _patched_document(resource: Resource, before: Content, change: Json) -> Json
         base.pop("address")  # it belongs to the previous signer
     if resource == "networks" and change.get("chain") is not None:
         base = _without(base, PRESET_FIELDS)  # they belong to the previous chain
-    document: Json = _merged(base, _without(change, read_only))
+    document: Json = merged(base, _without(change, read_only))
     if resource == "notifications" and "signing_key" in change and change["signing_key"] is None:
         document["signing_key"] = ""  # removes the key
     return document
@@ -157,19 +156,6 @@ def _patched_document(resource: Resource, before: Content, change: Json) -> Json
 
 def _without(document: Json, names: tuple[str, ...]) -> Json:
     return {name: value for name, value in document.items() if name not in names}
-
-
-def _merged(target: Any, patch: Any) -> Any:
-    """A merge patch (RFC 7396): objects are merged, null removes, anything else replaces."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = _merged(result.get(name), value)
-    return result
 
 
 def _read_only(resource: Resource) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import msgspec
 from relaydeck.console.request import reason_of
 from relaydeck.errors import MistakenRecord, RequestError
 from relaydeck.fields import Field, fields_of
+from relaydeck.quantities import parse_wei, write_wei
 from relaydeck.secret import Secret
 
 Json = dict[str, Any]
@@ -20,22 +21,82 @@ class Input(NamedTuple):
     """One control of a form."""
 
     name: str  # `policies.min_balance`
-    kind: str  # text, secret, json, flag, whole, lines, nodes, tables, labels, choice
+    kind: str  # text, secret, json, flag, whole, amount, lines, nodes, tables, labels, choice
     description: str
     value: str = ""
     required: bool = False
     choices: tuple[str, ...] = ()
     problem: str = ""
     is_focused: bool = False
+    unit: str = ""  # of an amount: what a number alone is in, `coin` or `gwei`
+    coin: str = ""  # its symbol; empty: not known
 
     @property
     def label(self) -> str:
-        return self.name.rpartition(".")[2].replace("_", " ")
+        return label_of(self.name)
+
+    @property
+    def wei(self) -> int | None:
+        """An amount as it is typed, in Wei. None: it is none, or written in Wei."""
+        return None if "wei" in self.value.split() else parse_wei(self.value, self.unit, self.coin)
+
+    @property
+    def written_in(self) -> str:
+        """What a number alone is in."""
+        return "gwei" if self.unit == "gwei" else self.coin or "the coin of the network"
+
+    @property
+    def example(self) -> str:
+        return f"Enter an amount such as 0.5 {self.coin or 'ETH'} or 50 gwei."
 
     @property
     def control(self) -> str:
         """The identifier of the control in the page."""
         return f"field-{self.name.replace('.', '-')}"
+
+
+# What people call a field, where its name with blanks is not that.
+_LABELS = {
+    "custom_rpc_urls": "Nodes of its own",
+    "eip1559_pricing": "EIP-1559 pricing",
+    "gas_limit_estimation": "Gas limit by the node",
+    "id": "Id",
+    "key_id": "Key id",
+    "max_lag_blocks": "Blocks that a node may be behind",
+    "min_balance": "Minimum balance",
+    "native_symbol": "Coin",
+    "notification_id": "Notification",
+    "runway_warn_hours": "Warn at hours of runway",
+    "signer_id": "Signer",
+    "url": "URL",
+    "whitelist_receivers": "Allowed receivers",
+}
+
+
+# What a form says about a field, where the description of the interface is for programs.
+_HELP = {
+    "Relayer.id": "How commands, events and addresses of pages refer to it; it never changes. Left empty, one is made.",
+    "Relayer.name": "Shown in lists and alerts. Several relayers may have the same.",
+    "Relayer.network": "Its fee model and fee tokens apply, and its nodes unless this relayer has its own.",
+    "Relayer.address": "Left empty, it is derived from the key of the signer. One of another key is refused.",
+    "Relayer.signer_id": "The key that signs. Another signer means another address.",
+    "Relayer.notification_id": "Receives its events. Left empty: they are only recorded.",
+    "Relayer.custom_rpc_urls": "Called instead of those of its network. Left empty: those of its network.",
+    "Policies.eip1559_pricing": "Estimates use base fee and tip. Off: the legacy gas price.",
+    "Policies.gas_limit_estimation": "The node says how much gas a transaction needs. Off: its own limit counts.",
+    "Policies.gas_price_cap": "Estimates assume no higher price of gas. Left empty: any price.",
+    "Policies.min_balance": "Below it, the notification gets an event, and the relayer is listed with a problem.",
+    "Policies.private_transactions": "Stored for programs that read it. Nothing here acts on it.",
+    "Policies.whitelist_receivers": "Estimates for any other receiver are refused. Left empty: any receiver.",
+    "Network.tip_floor": "Estimates assume no lower tip. Left empty: none.",
+    "Network.tip_ceiling": "Estimates assume no higher tip. Left empty: none.",
+}
+
+
+def label_of(name: str) -> str:
+    """`policies.min_balance` for people."""
+    last = name.rpartition(".")[2]
+    return _LABELS.get(last) or last.replace("_", " ").capitalize()
 
 
 def inputs_of(record: type[msgspec.Struct], prefix: str = "", leave_out: Iterable[str] = ()) -> list[Input]:
@@ -48,15 +109,32 @@ def inputs_of(record: type[msgspec.Struct], prefix: str = "", leave_out: Iterabl
         if field.record is not None and not field.is_list:
             found += inputs_of(field.record, f"{name}.")
         else:
-            found.append(_input(field, name))
+            found.append(_input(field, name, _HELP.get(f"{record.__name__}.{field.name}", "")))
     return found
 
 
-def _input(field: Field, name: str) -> Input:
+def grouped(inputs: list[Input], groups: Mapping[str, Iterable[str]]) -> dict[str, list[Input]]:
+    """The inputs under headings. A name that ends with a dot stands for those that begin with it."""
+    named, rest, found = {each for names in groups.values() for each in names}, list(inputs), dict[str, list[Input]]()
+    for heading, names in groups.items():
+        for name in names:
+            wanted = [
+                each
+                for each in rest
+                if each.name == name or (name[-1] == "." and each.name.startswith(name) and each.name not in named)
+            ]
+            found[heading] = [*found.get(heading, ()), *wanted]
+            rest = [each for each in rest if each not in wanted]
+    assert not rest, f"without a group: {rest}"
+    return found
+
+
+def _input(field: Field, name: str, shown: str) -> Input:
     required = field.required and not field.traits.generated and not field.traits.given_by
     choices = ("", *field.choices) if field.choices and field.may_be_unset else field.choices
-    empty = Input(name, _kind(field), _help(field.description), required=required, choices=choices)
-    return empty if field.required or field.may_be_unset else empty._replace(value=_text(empty, field.default))
+    kind, description = _kind(field), shown or _help(field.description)
+    empty = Input(name, kind, description, required=required, choices=choices, unit=field.unit)
+    return empty if field.required or field.may_be_unset else empty._replace(value=text_of(empty, field.default))
 
 
 def _help(description: str) -> str:
@@ -71,12 +149,19 @@ def _kind(field: Field) -> str:
         return "choice"
     if field.is_table:
         return "labels"
+    if field.unit:
+        return "amount"
     return {Secret: "secret", msgspec.Raw: "json", bool: "flag", int: "whole"}.get(field.type, "text")
+
+
+def in_coin(inputs: list[Input], symbol: str) -> list[Input]:
+    """The inputs with amounts in this coin."""
+    return [each._replace(coin=symbol) if each.kind == "amount" else each for each in inputs]
 
 
 def filled(inputs: list[Input], record: Json) -> list[Input]:
     """The inputs with the values of a record."""
-    return [each._replace(value=_text(each, _at(record, each.name))) for each in inputs]
+    return [each._replace(value=text_of(each, _at(record, each.name))) for each in inputs]
 
 
 def submitted(inputs: list[Input], form: Mapping[str, str]) -> list[Input]:
@@ -95,7 +180,8 @@ def refused(inputs: list[Input], form: Mapping[str, str], error: RequestError) -
         name = max((each for each in typed if re.match(rf"{re.escape(each)}\b", place)), key=len, default="")
         if name:
             wrong.append(name)
-            said = _said(place[len(name) :].lstrip("."), problem) if form.get(name, "").strip() else "Fill this in."
+            within = place[len(name) :].lstrip(".")
+            said = _said(typed[name], within, problem) if form.get(name, "").strip() else "Fill this in."
             before = typed[name].problem
             said = before if said in before else f"{before} {said}".strip()
             typed[name] = typed[name]._replace(problem=said, is_focused=name == wrong[0])
@@ -104,8 +190,10 @@ def refused(inputs: list[Input], form: Mapping[str, str], error: RequestError) -
     return {"status": error.status, "inputs": list(typed.values()), "problem": "; ".join(others)}
 
 
-def _said(within: str, problem: str) -> str:
+def _said(field: Input, within: str, problem: str) -> str:
     """`within`: the part of the field that is wrong; empty: the whole field."""
+    if field.kind == "amount":
+        return field.example
     return f"{within}: {problem}." if within else f"{problem[0].upper()}{problem[1:]}."
 
 
@@ -148,6 +236,9 @@ def _value(field: Input, text: str) -> Any:
         case "whole":
             digits = text.replace(",", "").strip()
             return int(digits) if digits.isascii() and digits.isdigit() else (text or None)
+        case "amount":  # false is refused where an integer is expected
+            wei = parse_wei(text, field.unit, field.coin)
+            return (False if wei is None else wei) if text.strip() else None
         case "lines":
             return [line.strip() for line in text.splitlines() if line.strip()]
         case "labels":
@@ -182,12 +273,14 @@ def _at(record: Json, name: str) -> Any:
     return value
 
 
-def _text(field: Input, value: Any) -> str:
+def text_of(field: Input, value: Any) -> str:
     if value is None or value is False:
         return ""
     match field.kind:
         case "flag":
             return "true"
+        case "amount":
+            return write_wei(value, field.unit, field.coin or "ETH")
         case "lines":
             return "\n".join(value)
         case "labels":

@@ -26,8 +26,10 @@ from relaydeck.fees.report import BacktestRun
 from relaydeck.http.pipeline import Reply
 from relaydeck.http.request import path_identifier
 from relaydeck.networks.model import Network
+from relaydeck.provisioning.planner import UrlRules
 from relaydeck.roles import Permission
 from relaydeck.settings.model import Settings
+from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
@@ -50,6 +52,8 @@ class Services:
     is_stopping: Callable[[], bool]
     report_issuer: Callable[[str, str], None]
     estimator: Estimator
+    keys: SignerKeys
+    urls: UrlRules
     examination: SharedRun[list[Finding]]
     fleet: FleetReader = field(default_factory=FleetReader)
     backtests: dict[Network, SharedRun[BacktestRun]] = field(default_factory=dict)  # the last ones

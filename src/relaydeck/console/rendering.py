@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from relaydeck.console import formats
+from relaydeck.console.forms import label_of
 from relaydeck.errors import UnknownPath
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications.delivery_queries import describe_error
@@ -115,7 +116,7 @@ def _load() -> Environment:
         auto_reload=False,
     )
     environment.filters |= {name: each for name, each in vars(formats).items() if inspect.isfunction(each)}
-    environment.filters |= {"utc": utc, "failure": describe_error}
+    environment.filters |= {"utc": utc, "failure": describe_error, "label_of": label_of}
     environment.globals |= {"root": ROOT, "link": _link, "asset": _asset}
     environment.globals |= {"without": _without, "reverted_resource": reverted_resource}
     return environment

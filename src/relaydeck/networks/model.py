@@ -15,7 +15,7 @@ from relaydeck.identifiers import Identifier
 from relaydeck.networks.chains import BaseFeeRule, ChainFacts, facts_of
 from relaydeck.networks.evm.address import EvmAddress
 from relaydeck.networks.evm.options import PoolRules
-from relaydeck.quantities import Amount, PositiveAmount, TimeSpan
+from relaydeck.quantities import Amount, PositiveAmount, TimeSpan, Tip
 from relaydeck.scope import OwnLabels
 from relaydeck.secret import decode_secret
 from relaydeck.web_addresses import HeaderName, HeaderValue, NodeAddress, shown_address
@@ -296,10 +296,10 @@ class Network(msgspec.Struct, frozen=True):
         own_field("What the chain charges: the rules of Ethereum, or those of a family of chains.", example="ethereum"),
     ] = "ethereum"
     tip_floor: Annotated[
-        _Bounded | UnsetType, own_field("Lowest tip that an estimate assumes, in Wei. Left out: none.", example=0)
+        Tip | UnsetType, own_field("Lowest tip that an estimate assumes, in Wei. Left out: none.", example=0)
     ] = UNSET
     tip_ceiling: Annotated[
-        _Bounded | UnsetType,
+        Tip | UnsetType,
         own_field("Highest tip that an estimate assumes, in Wei. Left out: none.", example=100_000_000_000),
     ] = UNSET
     fee_horizon_blocks: Annotated[

@@ -77,3 +77,25 @@ def change_record(
 def remove_record(context: ChangeContext, resource: Resource, name: str) -> None:
     """Raises StillInUse."""
     take_step(Step("remove", resource, name), context)
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """A merge patch (RFC 7396): objects are merged, null removes, anything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(target) if isinstance(target, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = merged(result.get(name), value)
+    return result
+
+
+def merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """The merge patch (RFC 7396) that makes one object the other."""
+    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    return dict.fromkeys(name for name in before if name not in after) | {
+        name: merge_patch(before[name], value) if isinstance(value, dict) and name in before else value
+        for name, value in changed.items()
+    }

@@ -11,7 +11,7 @@ from relaydeck.fields import field, own_field
 from relaydeck.identifiers import Identifier
 from relaydeck.networks.evm.address import EvmAddress
 from relaydeck.networks.model import NetworkType, RpcUrls, WarnHours
-from relaydeck.quantities import Wei
+from relaydeck.quantities import GasPrice, Wei
 from relaydeck.scope import OwnLabels
 
 _SHOWN = shown("2.4").but(presence=basis.RELAYER_PRESENCE)
@@ -30,7 +30,7 @@ class Policies(msgspec.Struct, frozen=True):
         bool, field("Ask the node for the gas limit; false: trust the transaction's own.", basis=_POLICY, example=True)
     ] = True
     gas_price_cap: Annotated[
-        Wei | UnsetType,
+        GasPrice | UnsetType,
         field(
             "Highest gas price, in Wei. Left out while unset.",
             basis=_POLICY.but(value=basis.AMOUNT_UNITS),

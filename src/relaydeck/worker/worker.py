@@ -65,6 +65,8 @@ class Worker(CoreWorker):
                 is_stopping=self._settings.stop_mark(os.getppid()).exists,
                 report_issuer=self._reports.issuer_keys,
                 estimator=self._estimator,
+                keys=self._admin.services.keys,
+                urls=self._admin.services.urls,
                 examination=self._admin.services.examination,
             )
         )

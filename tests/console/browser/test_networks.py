@@ -36,8 +36,8 @@ def test_a_network_is_created_tested_and_edited(page: Page, served: Running, req
     name = f"base-{request.node.callspec.id}"
     page.goto("/console/networks")
     page.get_by_role("link", name="New network").click()
-    page.get_by_label("name").fill(name)
-    page.get_by_label("chain", exact=True).select_option("base")
+    page.get_by_label("Name (required)").fill(name)
+    page.get_by_label("Chain", exact=True).select_option("base")
     page.get_by_role("button", name="Fill in what it gives").click()
     expect(page.get_by_label("chain id")).to_have_value("8453")
     node = page.get_by_role("group", name="Node 1")

@@ -55,6 +55,11 @@ def test_a_signing_key_that_is_typed_is_the_one_that_is_stored(page: Page, serve
     expect(page.get_by_label("leave it as it is")).to_be_checked()
     page.get_by_label("New signing key").fill(TYPED)
     expect(page.get_by_label("replace it by", exact=True)).to_be_checked()
+    page.get_by_role("button", name="Show the changes").click()
+    expect(page.get_by_role("list", name="Changes")).to_contain_text(
+        "Signing key: replaced by the one that was typed; for a day, the present one signs as well"
+    )
+    assert TYPED not in page.content()
     page.get_by_role("button", name="Save").click()
     expect(page.locator("main")).to_contain_text("Saved.")
     assert stored_key(served, "pager") == TYPED
@@ -64,7 +69,7 @@ def test_replacing_a_signing_key_by_nothing_is_refused(page: Page, served: Runni
     before = stored_key(served, "pager")
     page.goto("/console/notifications/pager")
     page.get_by_label("replace it by", exact=True).check()
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Show the changes").click()
     expect(page.get_by_role("alert")).to_contain_text("Type the new signing key")
     assert stored_key(served, "pager") == before
 
@@ -149,11 +154,12 @@ def test_a_form_survives_the_end_of_its_session(page: Page, served: Running) -> 
     page.locator('[name="name"]').fill("Typed before the session ended")
     with opened(served.home) as store:
         run_statement(store.database, "DELETE FROM console_sessions")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Show the changes").click()
     expect(page.get_by_role("alert")).to_contain_text("Your session has ended.")
     page.get_by_label("Access token").fill(served.token)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("button", name="Send it again").click()
+    page.get_by_role("button", name="Save").click()
     expect(page.locator("main")).to_contain_text("Saved.")
     assert served.ask("GET", "/admin/v1/relayers/sepolia-1").json["data"]["name"] == "Typed before the session ended"
 
@@ -164,11 +170,11 @@ def test_a_conflict_shows_only_what_differs_and_names_who_changed_it(page: Page,
     assert served.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"name": "Theirs"}).status == 200
     assert served.ask("POST", "/admin/v1/relayers/sepolia-1/pause").status == 200
     page.locator('[name="name"]').fill("Mine")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Show the changes").click()
     shown = page.get_by_role("alert")
     expect(shown).to_contain_text("relayer.paused, is by token:root")
     cells = [row.locator("td").all_text_contents() for row in shown.locator("tbody tr").all()]
-    assert cells == [["name", name, "Theirs", "Mine"], ["paused", "–", "true", "–"]]
+    assert cells == [["Name", name, "Theirs", "Mine"], ["Paused", "–", "true", "–"]]
     assert served.ask("GET", "/admin/v1/relayers/sepolia-1").json["data"]["name"] == "Theirs"
     served.ask("POST", "/admin/v1/relayers/sepolia-1/resume")
 
@@ -197,7 +203,7 @@ def test_every_mistake_of_a_form_is_beside_its_field(page: Page, served: Running
     wrong = page.locator(".field.wrong")
     expect(wrong).to_have_count(4)
     names = [each.get_attribute("name") for each in wrong.locator("input").all()]
-    assert names == ["name", "network", "signer_id", "policies.min_balance"]
+    assert names == ["name", "signer_id", "network", "policies.min_balance"]
     expect(page.locator('[name="name"]')).to_be_focused()
     expect(wrong.first).to_contain_text("Fill this in.")
     assert served.ask("GET", "/admin/v1/relayers").json["data"] == before

@@ -141,13 +141,15 @@ def edit_against_another(operator: Operator, fleet: Fleet) -> None:
     second = Operator(other, fleet)
     for each in (operator, second):
         each.go("/relayers/sepolia-1/edit")
-    operator.page.get_by_label("min balance").fill("1000000000000000000")
+    operator.page.get_by_label("Minimum balance").fill("1")
+    operator.press("Show the changes")
+    operator.sees("Minimum balance: 0 → 1 ETH (1,000,000,000,000,000,000 wei)")
     operator.press("Save")
-    operator.sees("1 ETH")
-    other.get_by_label("min balance").fill("5")
-    second.press("Save")
+    operator.sees("Saved.")
+    other.get_by_label("Minimum balance").fill("5 wei")
+    second.press("Show the changes")
     second.sees("This relayer has changed since you opened the form.")
-    second.sees("1000000000000000000")
+    second.sees("1 ETH (1,000,000,000,000,000,000 wei) → 5 wei")
     second.press("Save")
     second.sees("Saved.")
     other.close()
@@ -155,7 +157,7 @@ def edit_against_another(operator: Operator, fleet: Fleet) -> None:
 
 def create_signer(operator: Operator, signer_type: str) -> None:
     operator.go(f"/signers/new?type={signer_type}")
-    operator.page.get_by_label("id", exact=True).fill(f"new {signer_type}")
+    operator.page.get_by_label("Id", exact=True).fill(f"new {signer_type}")
     for name, value in CONFIGS[signer_type].items():
         operator.page.locator(f'[name="{name}"]').fill(value)
     operator.press("Create")

@@ -17,22 +17,15 @@ import msgspec
 
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.console.admin_calls import Json, Result
-from relaydeck.console.forms import Input, filled, inputs_of, new_document, refused, submitted
+from relaydeck.console.confirmation import Edit, opened, planned, unconfirmed
+from relaydeck.console.forms import Input, filled, in_coin, inputs_of, new_document, refused, submitted, text_of
 from relaydeck.console.live import answer_with_result
 from relaydeck.console.node_calls import NodeTest, read_network, read_networks
 from relaydeck.console.page_request import PageRequest, Services, deletion, get, listing, post
 from relaydeck.console.pages.apply import carried, carry
 from relaydeck.console.rendering import path_to, redirect
 from relaydeck.doctor.shared_run import SharedRun
-from relaydeck.errors import (
-    BadRequest,
-    Forbidden,
-    MistakenDocument,
-    MistakenRecord,
-    NotPossible,
-    OutOfDate,
-    RequestError,
-)
+from relaydeck.errors import BadRequest, Forbidden, MistakenRecord, NotPossible, OutOfDate, RequestError
 from relaydeck.fees.model import fee_options
 from relaydeck.fees.report import BacktestRun, counted_problems, report_rates, run_backtest
 from relaydeck.fields import fields_of
@@ -41,9 +34,9 @@ from relaydeck.networks.chains import PRESET_FIELDS, chain_problem, known_chains
 from relaydeck.networks.model import Network
 from relaydeck.networks.node_rule import NodeRule
 from relaydeck.provisioning.declared_records import settable_fields
+from relaydeck.provisioning.document import merge_patch
 from relaydeck.provisioning.export import written_key, written_table
 from relaydeck.provisioning.file import read_parsed
-from relaydeck.provisioning.mistakes import place_in
 from relaydeck.provisioning.planner import with_stored_headers
 from relaydeck.scope import SHARED_NETWORK
 from relaydeck.secret import Secret
@@ -142,7 +135,10 @@ class _Form(NamedTuple):
 
     @property
     def inputs(self) -> list[Input]:
-        return _inputs(not self.name, min(len(self.nodes) + self.spare, _MOST_NODES))
+        return self.priced(_inputs(not self.name, min(len(self.nodes) + self.spare, _MOST_NODES)))
+
+    def priced(self, inputs: list[Input]) -> list[Input]:
+        return in_coin(inputs, self.values.get("native_symbol", "").strip())
 
     def sealed(self, session: Secret) -> str:
         """The values of the headers that were typed, by node; empty: none were."""
@@ -166,7 +162,7 @@ class _Form(NamedTuple):
 
     def document(self, stored: Json) -> tuple[Json, list[tuple[str, str]]]:
         """The record, and what is wrong with its fee tokens. A chain takes the place of what it gave until now."""
-        plain = new_document(_inputs(not self.name), self.values)
+        plain = new_document(self.priced(_inputs(not self.name)), self.values)
         if self.values.get("chain"):
             plain = {k: v for k, v in plain.items() if k not in PRESET_FIELDS or v != stored.get(k)}
         document: Json = plain | {"network_type": "evm", "rpc_urls": self.nodes}
@@ -239,7 +235,8 @@ def _shown_header(line: str) -> str:
 def _form_of(record: Json) -> _Form:
     """What the form of a stored network contains."""
     nodes = record.get("rpc_urls", [])
-    values = {each.name: each.value for each in filled(_inputs(is_new=False), record)}
+    inputs = in_coin(_inputs(is_new=False), record["native_symbol"])
+    values = {each.name: each.value for each in filled(inputs, record)}
     tokens = (written_table(f"[{written_key(symbol)}]", each) for symbol, each in record["fee_tokens"].items())
     values["fee_tokens"] = "\n".join(tokens)
     for number, node in enumerate(nodes):
@@ -257,7 +254,8 @@ def _form_page(request: PageRequest, form: _Form, etag: str, **given: Any) -> Re
     values: Json = {"first": first, "rows": rows, "tokens": tokens, "more": list(inputs.values())}
     chains: Json = {"preset": preset_of(form.chain_id), "refused": known_chains().refused}
     sealed = form.sealed(request.operator.secret)
-    return request.page("network_form.html", name=form.name, etag=etag, sealed=sealed, **values, **chains, **shown)
+    kept: Json = {"etag": etag, "sealed": sealed, "opened": form.values.get("opened", "")}
+    return request.page("network_form.html", name=form.name, **kept, **values, **chains, **shown)
 
 
 @get("/networks/new")
@@ -270,7 +268,9 @@ async def show_edit(request: PageRequest) -> Reply:
     found = await request.call("get_network", request.identifier)
     if not request.operator.may_change_network(found.data):
         raise Forbidden(SHARED_NETWORK)
-    return _form_page(request, _form_of(found.data), found.etag)
+    form = _form_of(found.data)
+    form.values["opened"] = opened(submitted(form.inputs, form.values))
+    return _form_page(request, form, found.etag)
 
 
 @post("/networks/new", "create_network")
@@ -297,6 +297,8 @@ async def _take(request: PageRequest, form: _Form, stored: Result) -> Reply:
         if button in ("more", "back"):
             return _form_page(request, form, etag)
         return await _save(request, form, stored)
+    except OutOfDate:
+        return await edit(request)
     except RequestError as error:
         return _form_page(request, form, etag, **refused(form.inputs, form.values, error))
 
@@ -307,7 +309,9 @@ def _with_chain(form: _Form) -> _Form:
     if problem := chain_problem(chain):
         raise MistakenRecord([("chain", problem)])
     given = known_chains().presets[chain].network_values()
-    return form._replace(values=form.values | {name: str(given.get(name, "")) for name in PRESET_FIELDS})
+    inputs = in_coin(_inputs(is_new=False), str(given["native_symbol"]))
+    chosen = {each.name: text_of(each, given.get(each.name)) for each in inputs if each.name in PRESET_FIELDS}
+    return form._replace(values=form.values | chosen)
 
 
 async def _test(request: PageRequest, form: _Form) -> NodeTest:
@@ -340,57 +344,19 @@ async def _save(request: PageRequest, form: _Form, stored: Result) -> Reply:
     """Create the network; or show what changes, and change it when the plan was confirmed. Raises RequestError."""
     document, mistakes = form.document(stored.data)
     name = form.name or form.values.get("name", "").strip()
-    if form.name and "rpc_urls" not in stored.data and not form.nodes:
-        raise NotPossible("the stored rpc_urls cannot be opened: set it again")
-    steps = await _plan(request, name, document, mistakes)
+    if mistakes or not form.name:
+        step = await planned(request, "networks", name, document, mistakes)
     if not form.name:
-        if any(each["action"] != "create" for each in steps):
+        if step is None or step.action != "create":
             raise MistakenRecord([("name", "is the name of another network")])
         await request.call("create_network", document=document)
         return redirect(f"{path_to('networks', name)}?done=created")
-    is_same = stored.etag == request.form.get("etag", "")
-    if form.values.get("do") != "save" or not is_same:
-        return await _confirmation(request, form, stored.etag, steps, is_same=is_same)
-    change = _merge_patch({each: value for each, value in stored.data.items() if each in _FIELDS}, document)
-    try:
-        await request.call("update_network", name, document=change, if_match=stored.etag)
-    except OutOfDate:
-        now = await request.call("get_network", name)
-        steps = await _plan(request, name, document, mistakes)
-        return await _confirmation(request, form, now.etag, steps, is_same=False)
+    patch = merge_patch({each: value for each, value in stored.data.items() if each in _FIELDS}, document)
+    if "rpc_urls" not in stored.data and not form.nodes:
+        patch.pop("rpc_urls")
+    typed, now = submitted(form.inputs, form.values), _form_of(stored.data)
+    edit = Edit("networks", stored, patch, typed, submitted(now.inputs, now.values), path_to("networks", name, "edit"))
+    if page := await unconfirmed(request, edit._replace(sealed=form.sealed(request.operator.secret))):
+        return page
+    await request.call("update_network", name, document=patch, if_match=stored.etag)
     return redirect(f"{path_to('networks', name)}?done=saved")
-
-
-async def _plan(request: PageRequest, name: str, document: Json, mistakes: list[tuple[str, str]]) -> list[Json]:
-    """The steps that make this record. Raises MistakenRecord, with these mistakes and all others."""
-    content = {each: value for each, value in document.items() if each != "name"}
-    asked: Json = {"document": {"networks": {name: content}}, "prune": False, "plan_only": True}
-    steps: list[Json] = []
-    try:
-        steps = (await request.call("apply", document=asked)).data["steps"]
-    except MistakenDocument as error:
-        prefix = place_in("networks", name)
-        for each in error.members["mistakes"]:
-            place = each["place"].removeprefix(prefix).removeprefix(".")
-            mistakes = [*mistakes, (place or "name", each["problem"])]
-    if mistakes:
-        raise MistakenRecord(mistakes)
-    return steps
-
-
-async def _confirmation(request: PageRequest, form: _Form, etag: str, steps: list[Json], *, is_same: bool) -> Reply:
-    entries = await request.call("list_audit", record=form.name, order="newest", per_page="1")
-    kept = {each.name: form.values.get(each.name, "") for each in form.inputs}
-    values: Json = {"kept": kept, "sealed": form.sealed(request.operator.secret), "is_same": is_same}
-    return request.page(
-        "network_confirm.html", name=form.name, etag=etag, steps=steps, change=next(iter(entries.data), None), **values
-    )
-
-
-def _merge_patch(before: Json, after: Json) -> Json:
-    """The merge patch (RFC 7396) that makes one object the other."""
-    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
-    return dict.fromkeys(name for name in before if name not in after) | {
-        name: _merge_patch(before[name], value) if isinstance(value, dict) and name in before else value
-        for name, value in changed.items()
-    }

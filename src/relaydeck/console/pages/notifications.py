@@ -2,12 +2,14 @@
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from relaydeck.console.admin_calls import Json
 from relaydeck.console.chart import attempts_chart
+from relaydeck.console.confirmation import Edit, opened, unconfirmed
 from relaydeck.console.forms import document_of, filled, inputs_of, new_document, refused, submitted, without_others
 from relaydeck.console.page_request import PageRequest, deletion, get, post
+from relaydeck.console.pages.apply import carried, carry
 from relaydeck.console.rendering import path_to, redirect
 from relaydeck.console.request import reason_of
 from relaydeck.errors import BadRequest, OutOfDate, RequestError
@@ -31,8 +33,16 @@ _EXAMPLE = {
 _SAFE_KEY_BYTES = 24
 _NO_KEY = "Type the new signing key, or choose to remove the present one."
 _TWO_CHOICES = "A signing key was typed, and another choice was made. Choose one of them."
-_UNSEEN_KEY = "If you sent the form twice, a random key was saved that you did not see: generate another."
-_CONFLICT = "Somebody else has changed this notification meanwhile. Compare, then save again."
+_SHORT = "The signing key has fewer than 24 bytes and may be guessed. A random one is safer: go back to choose it."
+_UNSEEN_KEY = "If you sent the form twice, a random key was saved that you did not see: save again for another."
+_LOST_KEY = "Type the signing key again: it was typed before you signed in anew."
+_KEY = "signing_key"
+_BOTH_SIGN = "; for a day, the present one signs as well"
+_DONE = {  # by choice
+    "generate": "replaced by a random one, which is shown once",
+    "replace": "replaced by the one that was typed",
+    "remove": "removed: events are no longer signed",
+}
 
 deletion("notifications", "One that a relayer uses cannot be removed.")
 
@@ -62,13 +72,19 @@ async def create(request: PageRequest) -> Reply:
 
 def _shown(name: str, done: str, notes: Sequence[str], key: str) -> Reply:
     hints = "".join(f"&hint={each}" for each, hint in _HINTS.items() if f"url {hint}" in notes)
-    short = "&key=short" if 0 < len(key.encode()) < _SAFE_KEY_BYTES else ""
+    short = "&key=short" if _is_short(key) else ""
     return redirect(f"{path_to('notifications', name)}?done={done}{hints}{short}")
 
 
+def _is_short(key: str | None) -> bool:
+    return 0 < len((key or "").encode()) < _SAFE_KEY_BYTES
+
+
 @get("/notifications/{id}")
-async def show(request: PageRequest, status: int = 200, problem: str = "", new_key: str = "") -> Reply:
-    """`new_key`: shown once."""
+async def show(
+    request: PageRequest, status: int = 200, problem: str = "", *, is_typed: bool = False, new_key: str = ""
+) -> Reply:
+    """`is_typed`: the form has what was sent. `new_key`: shown once."""
     name = request.identifier
     found = await request.call("get_notification", name)
     used = await request.used_by("notification_id", name)
@@ -80,11 +96,12 @@ async def show(request: PageRequest, status: int = 200, problem: str = "", new_k
         "notification.html",
         status=status,
         notification=found.data,
-        etag=found.etag,
-        inputs=submitted(_EDITED, request.form) if problem else filled(_EDITED, found.data),
+        etag=request.form.get("etag", "") if is_typed else found.etag,
+        opened=request.form.get("opened", "") if is_typed else opened(filled(_EDITED, found.data)),
+        inputs=submitted(_EDITED, request.form) if is_typed else filled(_EDITED, found.data),
         problem=problem,
         new_key=new_key,
-        choice=request.form.get("key", "keep") if problem else "keep",
+        choice=request.form.get("key", "keep") if is_typed else "keep",
         used=used,
         deliveries=deliveries.data,
         waiting=waiting.data,
@@ -98,20 +115,29 @@ async def show(request: PageRequest, status: int = 200, problem: str = "", new_k
 @post("/notifications/{id}", "update_notification")
 async def edit(request: PageRequest) -> Reply:
     form, name = request.form, request.identifier
+    if form.get("do") == "back":
+        return await show(request, is_typed=True)
     try:
-        key = _key_change(form)
-        stored = await request.call("get_notification", name)
-        change = without_others(document_of(_EDITED, form), stored.data) | key
-        changed = await request.call("update_notification", name, document=change, if_match=form.get("etag", "*"))
+        stored, choice, key = await request.call("get_notification", name), *_key_choice(request)
+        change: Json = without_others(document_of(_EDITED, form), stored.data) | ({} if key is None else {_KEY: key})
+        found = Edit(
+            *("notifications", stored, change, submitted(_EDITED, form), filled(_EDITED, stored.data)),
+            path_to("notifications", name),
+            carry(request.operator.secret, key) if key and choice == "replace" else "",
+            {"key": choice},
+            {_KEY: _DONE.get(choice, "") + (_BOTH_SIGN if key and stored.data["has_signing_key"] else "")},
+            _SHORT if _is_short(key) else _UNSEEN_KEY if (choice, form.get("do")) == ("generate", "save") else "",
+        )
+        if page := await unconfirmed(request, found):
+            return page
+        changed = await request.call("update_notification", name, document=change, if_match=stored.etag)
+    except OutOfDate:
+        return await edit(request)
     except RequestError as error:
-        return await show(request, error.status, _conflict(form) if isinstance(error, OutOfDate) else reason_of(error))
-    if form.get("key") == "generate":
-        return await show(request, new_key=key["signing_key"])
-    return _shown(name, "saved", changed.notes, key.get("signing_key", ""))
-
-
-def _conflict(form: Mapping[str, str]) -> str:
-    return f"{_CONFLICT} {_UNSEEN_KEY}" if form.get("key") == "generate" else _CONFLICT
+        return await show(request, error.status, reason_of(error), is_typed=True)
+    if choice == "generate":
+        return await show(request, new_key=key or "")
+    return _shown(name, "saved", changed.notes, key or "")
 
 
 async def _health(request: PageRequest) -> ReceiverHealth:
@@ -132,16 +158,22 @@ async def send(request: PageRequest) -> Reply:
     return redirect(f"{path_to('notifications', request.identifier)}?done=replayed")
 
 
-def _key_change(form: Mapping[str, str]) -> dict[str, str]:
-    """Nothing, if the key stays. A key that was typed replaces the present one. Raises BadRequest."""
-    choice, typed = form.get("key", "keep"), form.get("signing_key", "")
+def _key_choice(request: PageRequest) -> tuple[str, str | None]:
+    """What becomes of the key, and the new one; None: it stays. One that was typed replaces it. Raises BadRequest."""
+    form = request.form
+    choice, typed = form.get("key", "keep"), form.get(_KEY, "")
+    if sealed := form.get("sealed"):
+        try:
+            typed = carried(request.operator.secret, sealed)
+        except BadRequest:
+            raise BadRequest(_LOST_KEY) from None
     if typed and choice in ("remove", "generate"):
         raise BadRequest(_TWO_CHOICES)
     if choice == "replace" and not typed:
         raise BadRequest(_NO_KEY)
     if choice == "generate":
-        return {"signing_key": secrets.token_urlsafe(32)}
-    return {"signing_key": typed} if typed or choice == "remove" else {}
+        return choice, secrets.token_urlsafe(32)
+    return ("replace", typed) if typed else (choice, "" if choice == "remove" else None)
 
 
 @post("/notifications/{id}/test", "test_notification")

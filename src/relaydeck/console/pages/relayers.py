@@ -1,20 +1,24 @@
 """Relayers: the list and what is done to several, the state of each one, and the forms to create and edit it."""
 
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
-import msgspec
 from msgspec import convert
 
 from relaydeck.api.list_filters import PROBLEMS
 from relaydeck.console.admin_calls import Json
 from relaydeck.console.chart import SPANS, balance_chart
+from relaydeck.console.confirmation import Edit, opened, unconfirmed
 from relaydeck.console.fleet import RelayerOverview, read_overviews
 from relaydeck.console.forms import (
     Input,
     document_of,
     filled,
+    grouped,
+    in_coin,
     inputs_of,
     new_document,
     refused,
@@ -34,8 +38,20 @@ from relaydeck.timestamps import utc
 
 _NEW = inputs_of(Relayer)
 _EDITED = inputs_of(Relayer, leave_out=("id", "network_type"))
+_GROUPS = {
+    "Identity": ("id", "name", "labels"),
+    "Key": ("signer_id", "address"),
+    "Nodes": ("network", "network_type", "custom_rpc_urls"),
+    "Policies": ("policies.",),
+    "Alerts": ("notification_id", "policies.min_balance", "runway_warn_hours"),
+}
 _PAUSED = Input("paused", "flag", "")  # not in the form: it has a button of its own
 _MOST_SELECTED = 500  # one change each; also the rows of a file
+_REFERRED_TO = {
+    "networks": ("name", "network"),
+    "signers": ("id", "signer_id"),
+    "notifications": ("id", "notification_id"),
+}
 _OPPOSITES = {"pause": "resume", "resume": "pause"}
 
 act("pause_relayer", done="paused")
@@ -163,97 +179,83 @@ async def show_nodes(request: PageRequest) -> Reply:
     return request.page("relayer_nodes.html", explanation=explanation.data)
 
 
-async def _form_page(request: PageRequest, template: str, **values: Any) -> Reply:
+async def _form_page(request: PageRequest, inputs: list[Input], **given: Any) -> Reply:
     """With what the fields of a relayer can refer to."""
-    for resource, identity in (("networks", "name"), ("signers", "id"), ("notifications", "id")):
+    options: dict[str, list[str]] = {}
+    for resource, (identity, field) in _REFERRED_TO.items():
         listed = await request.call(f"list_{resource}", per_page="200", order="newest")
-        values[resource] = [each[identity] for each in listed.data]
-    return request.page(template, **values)
+        options[field] = [each[identity] for each in listed.data]
+    values: Json = {"groups": grouped(inputs, _GROUPS), "options": options, "id": "", "problem": ""}
+    return request.page("relayer_form.html", **values | given)
+
+
+async def _priced(request: PageRequest, inputs: list[Input], network: str) -> list[Input]:
+    """The inputs with amounts in the coin of a network, if there is one of that name."""
+    with suppress(RequestError):
+        return in_coin(inputs, (await request.call("get_network", network)).data["native_symbol"])
+    return inputs
 
 
 @get("/relayers/new")
 async def show_new(request: PageRequest) -> Reply:
-    return await _form_page(request, "relayer_new.html", inputs=_NEW, problem="")
+    return await _form_page(request, _NEW)
 
 
 @post("/relayers", "create_relayer")
 async def create(request: PageRequest) -> Reply:
+    inputs = await _priced(request, _NEW, request.form.get("network", ""))
     try:
-        created = await request.call("create_relayer", document=new_document(_NEW, request.form))
+        created = await request.call("create_relayer", document=new_document(inputs, request.form))
     except RequestError as error:
-        return await _form_page(request, "relayer_new.html", **refused(_NEW, request.form, error))
+        return await _form_page(request, **refused(inputs, request.form, error))
     return redirect(f"{path_to('relayers', created.data['id'])}?done=created")
 
 
 @get("/relayers/{id}/edit", "update_relayer")  # with the whole URLs of nodes, which may contain keys
 async def show_edit(request: PageRequest) -> Reply:
     found = await request.call("get_relayer", request.identifier)
-    return await _edit_page(request, found.etag, inputs=filled(_EDITED, found.data), opened=_opened(found.data))
+    inputs = await _stored_inputs(request, found.data)
+    return await _edit_page(request, found.etag, opened(inputs), inputs[:-1])
 
 
-def _opened(record: Json) -> str:
-    """What the form contains of a record when it is opened, to be compared if somebody else changes it meanwhile."""
-    values = {each.name: each.value for each in filled(_EDITED, record)} | {_PAUSED.name: _paused(record).value}
-    return msgspec.json.encode(values).decode()
+async def _stored_inputs(request: PageRequest, record: Json) -> list[Input]:
+    """Those of the form, and at last whether it is paused."""
+    return filled([*await _priced(request, _EDITED, record["network"]), _PAUSED], record)
 
 
-def _paused(record: Json) -> Input:
-    return filled([_PAUSED], record)[0]
-
-
-async def _edit_page(request: PageRequest, etag: str, **values: Any) -> Reply:
-    shown: Json = {"problem": "", "conflict": None, "change": None, "id": request.identifier, "etag": etag}
-    return await _form_page(request, "relayer_edit.html", **shown | values)
+async def _edit_page(request: PageRequest, etag: str, opened: str, inputs: list[Input], **given: Any) -> Reply:
+    return await _form_page(request, inputs, id=request.identifier, etag=etag, opened=opened, **given)
 
 
 @post("/relayers/{id}/edit", "update_relayer")
 async def edit(request: PageRequest) -> Reply:
     form, name = request.form, request.identifier
+    inputs = await _priced(request, _EDITED, form.get("network", ""))
+    typed, kept = submitted(inputs, form), (form.get("etag", ""), form.get("opened", ""))
+    if form.get("do") == "back":
+        return await _edit_page(request, *kept, typed)
     try:
-        change = await _change(request)
-        await request.call("update_relayer", name, document=change, if_match=form.get("etag", "*"))
-    except OutOfDate as error:
-        return await _conflict(request, error)
+        stored = await request.call("get_relayer", name)
+        change, now = _change(inputs, form, stored.data), await _stored_inputs(request, stored.data)
+        found = Edit("relayers", stored, change, typed, now, path_to("relayers", name, "edit"))
+        if page := await unconfirmed(request, found):
+            return page
+        await request.call("update_relayer", name, document=change, if_match=stored.etag)
+    except OutOfDate:
+        return await edit(request)
     except RequestError as error:
-        opened = form.get("opened", "")
-        return await _edit_page(request, form.get("etag", ""), opened=opened, **refused(_EDITED, form, error))
+        return await _edit_page(request, *kept, **refused(inputs, form, error))
     return redirect(f"{path_to('relayers', name)}?done=saved")
 
 
-async def _change(request: PageRequest) -> Json:
+def _change(inputs: list[Input], form: Mapping[str, str], now: Json) -> Json:
     """What was typed. A node with the same URL keeps its headers, which the form does not show.
 
     Nodes that cannot be opened are not in the form either: unless others are typed, the change is refused.
     """
-    change, now = document_of(_EDITED, request.form), await request.call("get_relayer", request.identifier)
-    change = without_others(change, now.data)
-    typed, stored = change.pop("custom_rpc_urls"), now.data.get("custom_rpc_urls")
+    change = without_others(document_of(inputs, form), now)
+    typed, stored = change.pop("custom_rpc_urls"), now.get("custom_rpc_urls")
     if stored is None and not typed:
         return change
     kept = {node["url"]: {"headers": node["headers"]} for node in stored or () if "headers" in node}
     return change | {"custom_rpc_urls": [node | kept.get(node["url"], {}) for node in typed]}
-
-
-async def _conflict(request: PageRequest, error: OutOfDate) -> Reply:
-    """What somebody else has changed since the form was opened, beside what was typed; saving again replaces it."""
-    now = await request.call("get_relayer", request.identifier)
-    entries = await request.call("list_audit", record=request.identifier, order="newest", per_page="10")
-    before, typed = _were(request.form.get("opened", "")), submitted(_EDITED, request.form)
-    latest = next((each for each in entries.data if each["action"].startswith("relayer.")), None)
-    theirs = [*filled(_EDITED, now.data), _paused(now.data)]
-    mine = [*typed, _PAUSED._replace(value=before.get(_PAUSED.name, ""))]
-    differing = [
-        (before.get(saved.name, ""), saved, own)
-        for saved, own in zip(theirs, mine, strict=True)
-        if saved.value != before.get(saved.name, saved.value)
-    ]
-    values = {"inputs": typed, "conflict": differing, "change": latest}
-    return await _edit_page(request, now.etag, status=error.status, opened=_opened(now.data), **values)
-
-
-def _were(opened: str) -> dict[str, str]:
-    """Raises BadRequest."""
-    try:
-        return msgspec.json.decode(opened or "{}", type=dict[str, str])
-    except msgspec.DecodeError:
-        raise BadRequest("the form cannot be read: load the page again") from None

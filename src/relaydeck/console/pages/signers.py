@@ -2,15 +2,29 @@
 
 from typing import Any
 
-from relaydeck.console.forms import Input, inputs_of, new_document, refused
+from relaydeck.console.admin_calls import Json
+from relaydeck.console.confirmation import Edit, opened, unconfirmed
+from relaydeck.console.forms import Input, document_of, filled, inputs_of, new_document, refused, submitted
 from relaydeck.console.page_request import PageRequest, act, deletion, get, post
 from relaydeck.console.rendering import path_to, redirect
-from relaydeck.errors import BadRequest, RequestError
+from relaydeck.errors import BadRequest, MistakenRecord, OutOfDate, RequestError
 from relaydeck.http.pipeline import Reply
+from relaydeck.notifications.model import Notification
+from relaydeck.scope import label_problem
 from relaydeck.signers.signer_types import SHAPES, response_type
 from relaydeck.store.rows import in_list
 
-_ID = Input("id", "text", "Identifier. Left empty, a UUID is generated.")
+_ID = Input("id", "text", "How relayers and commands refer to it; it never changes. Left empty, one is made.")
+_LABELS = [each for each in inputs_of(Notification) if each.name == "labels"]  # those of every kind of record
+_DRIVERS = {  # what people call the drivers of Relaydeck
+    "aws-kms": "AWS KMS",
+    "cdp": "Coinbase CDP",
+    "google-kms": "Google Cloud KMS",
+    "local": "Local key",
+    "turnkey": "Turnkey",
+    "vault-kv": "Vault KV",
+    "vault-transit": "Vault Transit",
+}
 
 _ALARMS = "SELECT signer_id, alarm FROM signer_checks WHERE alarm <> '' AND signer_id IN"
 
@@ -24,18 +38,63 @@ async def show_list(request: PageRequest) -> Reply:
     listed, values = in_list([each["id"] for each in found["listed"]] or [""])
     alarms = await request.read(lambda store: store.database.read(f"{_ALARMS} ({listed})", values))
     problems = {row.signer_id: f"signer_{row.alarm}" for row in alarms}
-    return request.page("signers.html", types=list(SHAPES), problems=problems, **found)
+    return request.page("signers.html", types=_titles(request), names=list(SHAPES), problems=problems, **found)
 
 
 @get("/signers/{id}")
-async def show(request: PageRequest) -> Reply:
+async def show(request: PageRequest, status: int = 200, **given: Any) -> Reply:
+    """`given`: of its form, after that was sent."""
     found = await request.call("get_signer", request.identifier)
     used = await request.used_by("signer_id", request.identifier)
     entries = await request.call("list_audit", record=request.identifier, order="newest", per_page="10")
     bound = request.services.settings.drivers.bindings
     unbound = {response_type(each): each for each in SHAPES if each not in bound}  # by their names in responses
-    missing = unbound.get(found.data["type"], "")
-    return request.page("signer.html", signer=found.data, unbound=missing, used=used, entries=entries.data)
+    inputs = filled(_LABELS, found.data)
+    form: Json = {"etag": found.etag, "opened": opened(inputs), "inputs": inputs, "problem": ""}
+    return request.page(
+        "signer.html",
+        status=status,
+        signer=found.data,
+        title=_titles(request)[found.data["type"]],
+        unbound=unbound.get(found.data["type"], ""),
+        used=used,
+        entries=entries.data,
+        **form | given,
+    )
+
+
+def _titles(request: PageRequest) -> dict[str, str]:
+    """The types as people know them, by the driver that is bound; by their names in requests and in responses."""
+    bound, found = request.services.settings.drivers.bindings, dict[str, str]()
+    for each in SHAPES:
+        driver = bound.get(each, "")
+        title = f"{_DRIVERS.get(driver, driver)} ({each})" if driver else f"{each}, without a driver"
+        found |= {each: title, response_type(each): title}
+    return found
+
+
+@post("/signers/{id}", "update_signer")
+async def edit(request: PageRequest) -> Reply:
+    """Only labels change."""
+    form, name, typed = request.form, request.identifier, submitted(_LABELS, request.form)
+    sent: Json = {"etag": form.get("etag", ""), "opened": form.get("opened", "")}
+    if form.get("do") == "back":
+        return await show(request, inputs=typed, **sent)
+    try:
+        stored = await request.call("get_signer", name)
+        patch = {"labels": dict.fromkeys(stored.data.get("labels", ())) | (document_of(_LABELS, form)["labels"] or {})}
+        problems = [label_problem(each) for pair in patch["labels"].items() for each in pair if each is not None]
+        if wrong := [each for each in problems if each]:
+            raise MistakenRecord([("labels", wrong[0])])
+        found = Edit("signers", stored, patch, typed, filled(_LABELS, stored.data), path_to("signers", name))
+        if page := await unconfirmed(request, found):
+            return page
+        await request.call("update_signer", name, document=patch, if_match=stored.etag)
+    except OutOfDate:
+        return await edit(request)
+    except RequestError as error:
+        return await show(request, **sent | refused(_LABELS, form, error))
+    return redirect(f"{path_to('signers', name)}?done=saved")
 
 
 def _inputs(signer_type: str) -> list[Input]:
@@ -47,8 +106,8 @@ def _inputs(signer_type: str) -> list[Input]:
 
 
 def _form_page(request: PageRequest, signer_type: str, **values: Any) -> Reply:
-    types = {name: shape.__doc__ for name, shape in SHAPES.items()}
-    return request.page("signer_new.html", type=signer_type, types=types, **values)
+    types, titles = {name: shape.__doc__ for name, shape in SHAPES.items()}, _titles(request)
+    return request.page("signer_new.html", type=signer_type, types=types, titles=titles, **values)
 
 
 @get("/signers/new")

@@ -1,0 +1,155 @@
+"""Shows what saving a form would change, before it is saved: one page for every kind of record.
+
+A form that is sent leads to this page, whose buttons send it again: to save exactly what is shown, or to return to the
+form. The changes are planned as those of an apply file with this record. What somebody else has changed since the form
+was opened is shown, too: as it was, as it is, and as it was typed.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from relaydeck.console.admin_calls import Json, Result
+from relaydeck.console.forms import Input, label_of, text_of
+from relaydeck.console.page_request import PageRequest
+from relaydeck.errors import BadRequest, MistakenRecord, NotPossible
+from relaydeck.http.pipeline import Reply
+from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, Resource, settable_fields
+from relaydeck.provisioning.document import RecordDocument, merged
+from relaydeck.provisioning.plan import FieldChange, Step, shown_labels
+from relaydeck.provisioning.planner import NODE_FIELDS
+from relaydeck.provisioning.stored import Stored
+from relaydeck.signers.known_addresses import find_addresses
+from relaydeck.store.open_store import Store
+
+_CONFLICT = 412
+
+
+class Edit(NamedTuple):
+    """A form that was sent to change a record."""
+
+    resource: Resource
+    stored: Result
+    patch: Json
+    typed: list[Input]
+    now: list[Input]  # with what is stored
+    path: str  # that the form is sent to
+    sealed: str = ""  # secrets that were typed
+    kept: Json = {}  # noqa: RUF012 (no one changes it)  # what else the form contains
+    shown: Mapping[str, str] = {}  # what happens to a secret, by field
+    warning: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.stored.data[IDENTITY[self.resource]])
+
+    @property
+    def document(self) -> Json:
+        """The whole record, as it would be. Raises NotPossible."""
+        if self.resource == "signers":
+            return dict(merged(self.stored.data, self.patch))
+        field, names = (
+            NODE_FIELDS.get(self.resource),
+            [each.name for each in settable_fields(RECORD_TYPES[self.resource])],
+        )
+        if field and field not in self.stored.data and field not in self.patch:
+            raise NotPossible(f"the stored {field} cannot be opened: set it again")
+        before = {name: value for name, value in self.stored.data.items() if name in names}
+        return dict(merged(before, self.patch))
+
+
+def opened(inputs: Iterable[Input]) -> str:
+    """What a form contains when it is opened, to be compared if somebody else changes the record meanwhile."""
+    return msgspec.json.encode({each.name: each.value for each in inputs}).decode()
+
+
+async def unconfirmed(request: PageRequest, edit: Edit) -> Reply | None:
+    """The page that shows the changes; None: they were shown, and are to be saved. Raises RequestError."""
+    form = request.form
+    is_same = form.get("etag", "*") in ("*", edit.stored.etag)
+    if form.get("do") == "save" and is_same:
+        return None
+    steps = await _plan(request, edit)
+    entries = await request.call("list_audit", record=edit.name, order="newest", per_page="10")
+    kind = edit.resource[:-1]
+    return request.page(
+        "confirm.html",
+        status=200 if is_same else _CONFLICT,
+        edit=edit,
+        kind=kind,
+        steps=steps,
+        is_same=is_same,
+        conflict=[] if is_same else _conflict(form.get("opened", ""), edit),
+        change=next((each for each in entries.data if each["action"].startswith(f"{kind}.")), None),
+        etag=edit.stored.etag,
+        opened=form.get("opened", "") if is_same else opened(edit.now),
+        kept={each.name: each.value for each in edit.typed if each.kind not in ("secret", "json")} | edit.kept,
+    )
+
+
+async def planned(
+    request: PageRequest, resource: Resource, name: str, document: Json, mistakes: Iterable[tuple[str, str]] = ()
+) -> Step | None:
+    """The step that makes this record. Raises MistakenRecord, with these mistakes and all others."""
+    keys, record = request.services.keys, RecordDocument(resource, name, document, request.services.urls)
+    questions = await request.read(lambda store: record.questions(_stored(store), keys.bound_types))
+    addresses = await find_addresses(keys, questions)
+    found, step = list(mistakes), None
+    try:
+        step, _ = await request.read(lambda store: record.step(_stored(store), addresses))
+    except MistakenRecord as error:
+        found += [(place or IDENTITY[resource], problem) for place, problem in error.mistakes]
+    if found:
+        raise MistakenRecord(found)
+    return step
+
+
+def _stored(store: Store) -> Stored:
+    return Stored(store.database.read, store.vault)
+
+
+async def _plan(request: PageRequest, edit: Edit) -> list[Json]:
+    """With the words of the form: labels, and amounts in the operator's units beside those in Wei."""
+    if edit.resource == "signers":
+        labels = (shown_labels(each.get("labels") or UNSET) for each in (edit.stored.data, edit.document))
+        changes = (FieldChange("labels", *labels),)
+        step = Step("change", "signers", edit.name, fields=changes) if changes[0].before != changes[0].after else None
+    else:
+        step = await planned(request, edit.resource, edit.name, edit.document)
+    now, typed = ({each.name: each for each in inputs} for inputs in (edit.now, edit.typed))
+    fields = [_field(each._asdict(), now, typed, edit.shown) for each in (step.fields if step else ())]
+    return [{"action": step.action, "kind": step.resource[:-1], "name": step.name, "fields": fields}] if step else []
+
+
+def _field(field: Json, now: Mapping[str, Input], typed: Mapping[str, Input], shown: Mapping[str, str]) -> Json:
+    name = field["name"]
+    if name in shown:
+        return {"name": label_of(name), "before": "", "after": shown[name]}
+    return {
+        "name": label_of(name),
+        "before": _amount(now.get(name), field["before"]),
+        "after": _amount(typed.get(name), field["after"]),
+    }
+
+
+def _amount(field: Input | None, text: str) -> str:
+    if field is None or field.kind != "amount" or not text.isdigit():
+        return text
+    amount = text_of(field, int(text))
+    return amount if amount.endswith(" wei") or text == "0" else f"{amount} ({int(text):,} wei)"
+
+
+def _conflict(given: str, edit: Edit) -> list[tuple[str, str, str, str]]:
+    """What somebody else has changed: each with its label, as it was, as it is, and as it was typed."""
+    try:
+        before = msgspec.json.decode(given or "{}", type=dict[str, str])
+    except msgspec.DecodeError:
+        raise BadRequest("the form cannot be read: load the page again") from None
+    typed = {each.name: each.value for each in edit.typed}
+    return [
+        (each.label, before.get(each.name, ""), each.value, typed.get(each.name, before.get(each.name, "")))
+        for each in edit.now
+        if before and each.value != before.get(each.name, "")
+    ]
