@@ -9,6 +9,7 @@ from http.client import HTTPConnection
 from urllib.parse import urlencode
 
 from bench.comparing import Side, ratio_of
+from bench.console import add_history, slowest_page
 from bench.homes import Home, change, make_home
 from bench.load import Request
 from bench.pages import large_home
@@ -35,7 +36,17 @@ def expected_seconds(pace: Pace) -> float:
 
 
 def measure(run: Run) -> list[Row]:
-    return [_page_row(run), _open_consoles_row(run)]
+    return [_page_row(run), *_slowest_pages(run), _open_consoles_row(run)]
+
+
+def _slowest_pages(run: Run) -> Iterator[Row]:
+    for home, allowed in ((make_home(run.folder / "fleet", signers=10, relayers=200), 150), (large_home(run), 400)):
+        add_history(home)
+        token = _admin_token(home, "pages")
+        with ExitStack() as stack:
+            server = started_relaydeck(stack, home, RELAYERS)
+            await_quiet(server)
+            yield slowest_page(run, server, _sign_in(server, token), home.relayers, allowed)
 
 
 def _page_row(run: Run) -> Row:
@@ -88,11 +99,11 @@ def _open_consoles_row(run: Run) -> Row:
     return Row(what, "the same without them", THROUGHPUT, found.throughput("watched", "alone"), at_least=_AT_LEAST)
 
 
-def _admin_token(home: Home) -> str:
+def _admin_token(home: Home, name: str = "console") -> str:
     token = new_token()
 
     def add(transaction: Transaction, vault: Vault) -> None:
-        token_rows.add(transaction, vault.proofs, "console", Role.ADMIN, token, now=int(time.time()))
+        token_rows.add(transaction, vault.proofs, name, Role.ADMIN, token, now=int(time.time()))
 
     change(home, add)
     return token.reveal()

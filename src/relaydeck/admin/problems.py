@@ -34,19 +34,26 @@ _MOST_READ = 1000  # relayers
 _MOST_NAMED = 3
 _LONGEST_SECONDS = 366 * 86_400
 _ORDER = get_args(ProblemState)  # the worst first
-# Of a paused relayer only that it is disabled: its nodes and its balance are not checked.
+_JOINED = (
+    f"relayers r LEFT JOIN {snapshots.INCIDENTS} i ON i.relayer_id = r.id"
+    f" LEFT JOIN {snapshots.RUNWAYS} w ON w.relayer_seq = r.seq"
+)
+_FIRST = "ORDER BY coalesce(i.failing_since, i.low_since, w.low_since, 0), r.seq"
+# Of a paused relayer only that it is disabled: its nodes and its balance are not checked. SQLite reads the few rows on
+# the left of a CROSS JOIN first.
+_CHOSEN = (
+    f"SELECT r.seq FROM {_JOINED} WHERE r.seq IN (SELECT seq FROM relayers WHERE {PROBLEMS['disabled']} UNION"
+    f" SELECT r.seq FROM {snapshots.INCIDENTS} i CROSS JOIN relayers r WHERE r.id = i.relayer_id AND NOT r.paused UNION"
+    f" SELECT relayer_seq FROM {snapshots.RUNWAYS} CROSS JOIN relayers r WHERE r.seq = relayer_seq"
+    f" AND low_since IS NOT NULL AND NOT r.paused) {_FIRST} LIMIT :most"
+)
 _TROUBLED = (
     "SELECT r.id, r.name, r.network, r.address, r.paused, r.system_disabled, r.disabled_reason, r.policies,"
     f" n.native_symbol, {snapshots.INCIDENT_COLUMNS}, w.minimum_at, w.low_since AS runway_low_since,"
     " CASE WHEN r.system_disabled THEN (SELECT max(moment) FROM audit"
     " WHERE record = r.id AND action = 'relayer.disabled') END AS disabled_at,"
     " (SELECT b.balance FROM balances b WHERE b.relayer_seq = r.seq ORDER BY since DESC LIMIT 1) AS last_balance"
-    f" FROM relayers r JOIN networks n ON n.name = r.network LEFT JOIN {snapshots.INCIDENTS} i ON i.relayer_id = r.id"
-    f" LEFT JOIN {snapshots.RUNWAYS} w ON w.relayer_seq = r.seq"
-    f" WHERE r.seq IN (SELECT seq FROM relayers WHERE {PROBLEMS['disabled']} UNION SELECT r.seq FROM"
-    f" {snapshots.INCIDENTS} i JOIN relayers r ON r.id = i.relayer_id WHERE NOT r.paused UNION SELECT relayer_seq FROM"
-    f" {snapshots.RUNWAYS} JOIN relayers r ON r.seq = relayer_seq WHERE low_since IS NOT NULL AND NOT r.paused)"
-    " ORDER BY coalesce(i.failing_since, i.low_since, w.low_since, 0), r.seq LIMIT :most"
+    f" FROM {_JOINED} JOIN networks n ON n.name = r.network WHERE r.seq IN ({_CHOSEN}) {_FIRST}"
 )
 _SIGNERS = "SELECT alarm, result FROM signer_checks WHERE alarm <> '' ORDER BY checked_at DESC LIMIT :most"
 

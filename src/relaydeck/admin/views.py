@@ -256,17 +256,20 @@ def _read_page(
     store: Store, collection: Collection, where: str, values: dict[str, Any], page: Page, order: str
 ) -> Content:
     read, values = store.database.read, values | {"now": int(time.time())}
-    total: int = read(f"SELECT count(*) AS total FROM {collection.table} WHERE {where}", values)[0].total
     ordering = ORDERINGS.get(collection.table, {}).get(order)
+    rows, total = list[Row](), page.per_page
+    # A filter that few records match reads all of them: a first page that is not full is counted without another read.
+    if is_first := page.number == "1" and not (ordering and ordering.most):
+        rows = _read_rows(read, collection, ordering, where, values | {"limit": total, "skip": 0}, order)
+    if not is_first or len(rows) == total:
+        total = read(f"SELECT count(*) AS total FROM {collection.table} WHERE {where}", values)[0].total
+    else:
+        total = len(rows)
     if ordering and ordering.most and total > ordering.most:
         raise BadRequest(f"at most {ordering.most:,} records can be sorted by {order}: filter them, by network")
-    start, stop = page.bounds(total)
-    select, values = f"SELECT {collection.columns} FROM", values | {"limit": stop - start, "skip": start}
-    if ordering:
-        rows = _read_ordered(read, select, collection, ordering, where, values)
-    else:
-        by = "seq DESC" if order == "newest" else "seq"
-        rows = read(f"{select} {collection.table} WHERE {where} ORDER BY {by} LIMIT :limit OFFSET :skip", values)
+    if not is_first:
+        start, stop = page.bounds(total)
+        rows = _read_rows(read, collection, ordering, where, values | {"limit": stop - start, "skip": start}, order)
     found = [collection.show(row, store.vault) for row in rows]
     number = msgspec.Raw(page.number.encode())  # digits are JSON already, however many
     pagination = Pagination(number, page.per_page, total)  # type: ignore[arg-type]
@@ -274,9 +277,13 @@ def _read_page(
     return Content(encode_items(view.data for view in found), notes=notes, pagination=pagination)
 
 
-def _read_ordered(
-    read: ReadRows, select: str, collection: Collection, ordering: Ordering, where: str, values: dict[str, Any]
+def _read_rows(
+    read: ReadRows, collection: Collection, ordering: Ordering | None, where: str, values: dict[str, Any], order: str
 ) -> list[Row]:
+    select = f"SELECT {collection.columns} FROM"
+    if not ordering:
+        by = "seq DESC" if order == "newest" else "seq"
+        return read(f"{select} {collection.table} WHERE {where} ORDER BY {by} LIMIT :limit OFFSET :skip", values)
     first = f"{ordering.rows} WHERE {ordering.condition} AND {where}"
     rows = read(f"{select} {first} ORDER BY {ordering.by}, seq LIMIT :limit OFFSET :skip", values)
     if not ordering.others or len(rows) == values["limit"]:
