@@ -20,8 +20,10 @@ PAGES = {
         "availability.md",
         "growth.md",
         "operations.md",
+        "runbook-relayers.md",
         "runbook.md",
         "sizing.md",
+        "troubleshooting-database.md",
         "troubleshooting-traffic.md",
         "troubleshooting.md",
         "upgrade.md",
@@ -89,7 +91,7 @@ def test_every_path_is_served(page: str, service: Running) -> None:
 def test_every_quoted_log_line_is_logged(page: str) -> None:
     quoted = re.findall(r'log: "([^"]+)"', PAGES[page])
     assert [line for line in quoted if f'"{line}"' not in SOURCE] == []
-    assert bool(quoted) == (page == "runbook.md" or page.startswith("troubleshooting"))
+    assert bool(quoted) == page.startswith(("runbook", "troubleshooting"))
 
 
 @every_page

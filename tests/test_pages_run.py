@@ -1,28 +1,30 @@
 """Every command on the pages for users runs as written, and prints what the page shows.
 
-`tests/support/page_examples.py` says how a page marks what cannot run here.
+`pages/examples.py` says how a page marks what cannot run here.
 """
 
 import asyncio
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from pages import page_sizes
+from pages.examples import Page, read_page
 from pages.site import parts
 from tests.node.process import HARDHAT, running
-from tests.support.page_examples import Page, Shell, differences, read_page
+from tests.support.page_shell import Shell, differences
 from tests.support.postgres import PostgresServer
 from tests.support.receiver import Receiver
 from tests.support.running import Running, clean_environment, free_port, make_token
+from tests.vault import process as vault
 
 ROOT = Path(__file__).parents[1]
-# Pages of the reference are generated, with tests of their own, except these.
-PARTS = parts()
-PAGES = PARTS["Start"] + PARTS["Guides"] + [each for each in PARTS["Reference"] if "/reference/" not in each]
+PAGES = [name for part, names in parts().items() for name in names if page_sizes.is_run(part, name)]
+WITH_VAULT = "docs/first-relayer.md"
 
 
 @contextmanager
@@ -41,7 +43,7 @@ def receiving() -> Iterator[int]:
 
 
 @contextmanager
-def shell_of(page: Page, folder: Path) -> Iterator[Shell]:
+def shell_of(page: Page, folder: Path, own: Mapping[str, str] | None = None) -> Iterator[Shell]:
     """A fresh home, which a service serves, a receiver of events, and what else the page asks for."""
     with ExitStack() as opened:
         work, home = folder / "work", folder / "home"
@@ -68,6 +70,7 @@ def shell_of(page: Page, folder: Path) -> Iterator[Shell]:
             "/backups": str(folder / "backups"),
             "/var/run/secrets": str(folder / "secrets"),
             "/run/secrets": str(folder / "secrets"),
+            **(own or {}),
         }
         (folder / "backups").mkdir()
         for name in ("relaydeck-client", "kubernetes.io/serviceaccount/ca.crt", "database_url"):
@@ -85,14 +88,28 @@ def shell_of(page: Page, folder: Path) -> Iterator[Shell]:
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_what_its_commands_print(tmp_path: Path, name: str) -> None:
     page = read_page(ROOT / name, name)
-    if any(step.command for step in page.steps):
+    if any(step.command for step in page.steps) and name != WITH_VAULT:
         with shell_of(page, tmp_path) as shell:
+            assert "\n\n".join(differences(page, shell)) == ""
+
+
+def test_the_page_about_the_first_relayer_works(tmp_path: Path) -> None:
+    """With a Vault, and the receiver that the page has."""
+    page, port = read_page(ROOT / WITH_VAULT, WITH_VAULT), free_port()
+    with vault.running() as key_system:
+        own = {
+            "http://127.0.0.1:8200": key_system.address,
+            "X-Vault-Token: root": f"X-Vault-Token: {key_system.root_token}",
+            "http://127.0.0.1:9000": f"http://127.0.0.1:{port}",
+            '("127.0.0.1", 9000)': f'("127.0.0.1", {port})',
+        }
+        with shell_of(page, tmp_path, own) as shell:
             assert "\n\n".join(differences(page, shell)) == ""
 
 
 def test_the_tour_runs_on_another_machine(tmp_path: Path) -> None:
     """With the URL of the service and a token, without its home."""
-    page = read_page(ROOT / "README.md", "README.md")
+    page = read_page(ROOT / "docs" / "tour.md", "docs/tour.md")
     with shell_of(page, tmp_path) as shell:
         shell.run("export RELAYDECK_TOKEN=$(relaydeck token create admin --kind admin)")
         shell.run(f"export RELAYDECK_URL=http://127.0.0.1:8080 RELAYDECK_HOME={tmp_path}/elsewhere")
@@ -105,4 +122,16 @@ def test_few_blocks_are_not_run() -> None:
     elsewhere = [step.elsewhere for name in PAGES for step in read_page(ROOT / name, name).steps if step.elsewhere]
     tested = [each.removeprefix("see ") for each in elsewhere if each.startswith("see ")]
     assert [each for each in tested if not (ROOT / each).is_file()] == []
-    assert len(elsewhere) - len(tested) == 22
+    assert len(elsewhere) - len(tested) == 25
+
+
+@pytest.mark.parametrize("name", parts()["Start"] + parts()["Guides"])
+def test_a_page_is_short_and_says_what_you_will_have(name: str) -> None:
+    beginning = (ROOT / name).read_text("utf-8").split("\n\n")[1]
+    assert beginning.startswith("At the end of this page ")
+    assert page_sizes.words(ROOT / name) <= page_sizes.MOST_WORDS
+
+
+def test_the_page_of_sizes_is_current() -> None:
+    """When this fails: `make docs`."""
+    assert page_sizes.PAGE.read_text("utf-8") == page_sizes.page()

@@ -1,4 +1,4 @@
-"""Every example of docs/client.md runs, prints what the page says, and passes the type checker."""
+"""Every example of the pages of the client runs, prints what the page says, and passes the type checker."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ from tests.client.conftest import serve
 from tests.support.running import Running
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "client.md").read_text("utf-8")
+PAGE = "\n".join((ROOT / "docs" / name).read_text("utf-8") for name in ("client.md", "client-errors.md"))
 EXAMPLES = re.findall(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", PAGE, re.DOTALL)
 
 

@@ -1,11 +1,12 @@
-"""The page of the interface names every operation, message and code."""
+"""The pages of the interface name every operation, message and code."""
 
 from pathlib import Path
 
 from pages.openapi.contract import document
 from pages.openapi.contract_schemas import MESSAGE, rpc_errors
 
-PAGE = (Path(__file__).parents[2] / "docs" / "interface.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "\n".join((DOCS / name).read_text("utf-8") for name in ("interface.md", "interface-relayers.md", "http.md"))
 
 
 def test_the_page_tells_every_operation_message_and_code() -> None:

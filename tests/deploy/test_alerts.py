@@ -148,7 +148,7 @@ def test_the_alert_about_nodes_is_about_a_host(tmp_path: Path) -> None:
     """A host is down only when none of its URLs answers."""
     annotations = {
         "command": "relaydeck doctor",
-        "runbook": "docs/runbook.md#relaydecknodedown",
+        "runbook": "docs/runbook-relayers.md#relaydecknodedown",
         "summary": "No URL of a node on the host node:8545 answers any worker on the right chain.",
     }
     expected = {"exp_labels": {"host": "node:8545", "severity": "ticket"}, "exp_annotations": annotations}

@@ -282,12 +282,14 @@ def test_alerts_have_names_of_their_own_and_say_what_is_wrong() -> None:
 
 def test_every_alert_has_its_section_in_the_runbook_and_points_to_it() -> None:
     rules = [rule for group in load("monitoring/alerts.yaml")["groups"] for rule in group["rules"]]
-    sections = (DEPLOY.parent / "docs" / "runbook.md").read_text("utf-8").split("\n## ")[1:]
+    pages = {name: (DEPLOY.parent / "docs" / name).read_text("utf-8") for name in ("runbook.md", "runbook-relayers.md")}
+    sections = [each for text in pages.values() for each in text.split("\n## ")[1:]]
     assert sorted(each.partition("\n")[0] for each in sections) == sorted(rule["alert"] for rule in rules)
     parts = re.compile(r"\w+\n\n\*\*Means:\*\* .+\n\*\*Look at:\*\* .+\n\*\*Do:\*\* .+", re.DOTALL)
     assert [each for each in sections if not parts.fullmatch(each)] == []
     for rule in rules:
-        assert rule["annotations"]["runbook"] == f"docs/runbook.md#{rule['alert'].lower()}"
+        page, _, anchor = rule["annotations"]["runbook"].removeprefix("docs/").partition("#")
+        assert anchor == rule["alert"].lower() and f"\n## {rule['alert']}\n" in pages[page]
 
 
 def test_every_alert_names_a_command_that_exists() -> None:

@@ -17,7 +17,8 @@ from relaydeck.secret import Secret
 from tests.node.process import node_command
 from tests.notifications.conftest import KEY
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "events.md").read_text("utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "\n".join((DOCS / name).read_text("utf-8") for name in ("events.md", "delivery.md", "event-kinds.md"))
 KEYS = [KEY, "whsec_c2VjcmV0cw", "whsec_x", "whsec_not base64!", "plain ☂"]
 BODY = '{"sequence": 1, "name": "☂"}'.encode()
 

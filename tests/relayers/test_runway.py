@@ -106,7 +106,7 @@ CASES = {
 
 def shown(name: str) -> list[str]:
     """What the page says of it."""
-    lines = (Path(__file__).parents[2] / "docs" / "admin.md").read_text("utf-8").splitlines()
+    lines = (Path(__file__).parents[2] / "docs" / "runway.md").read_text("utf-8").splitlines()
     (found,) = [line.strip("| ").split(" | ") for line in lines if line.startswith((f"| {name}: ", f"| {name} |"))]
     return found[1:]
 

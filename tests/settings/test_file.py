@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pages import settings as settings_page
 from relaydeck.errors import OperatorError
 from relaydeck.scope import Scope
 from relaydeck.settings.issuers import Issuer, Rule
@@ -15,6 +14,8 @@ from relaydeck.settings.model import Drivers, Settings, read_settings, setting_w
 from relaydeck.settings.values import DatabaseUrl
 from tests.support.running import Running, free_port, run_command
 from tests.support.seeding import issue
+
+PAGE = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
 
 
 def settings_of(path: Path, content: str, **environment: str) -> Settings:
@@ -167,7 +168,7 @@ def test_a_reference_that_leads_nowhere(file: Path, value: str, problem: str) ->
 
 
 def test_the_example_of_the_page_is_read(file: Path, tmp_path: Path) -> None:
-    example, *_ = re.findall(r"```toml\n(.*?)```", settings_page.page(), re.DOTALL)
+    example, *_ = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "database_url").write_text("sqlite:////x.db", "utf-8")
     content = example.replace("/run/secrets", str(tmp_path))
     assert len(tomllib.loads(content)) == 6
@@ -176,7 +177,7 @@ def test_the_example_of_the_page_is_read(file: Path, tmp_path: Path) -> None:
 
 
 def test_a_table_binds_drivers(file: Path) -> None:
-    (example,) = re.findall(r"```toml\n(\[drivers\].*?)```", settings_page.page(), re.DOTALL)
+    (example,) = re.findall(r"```toml\n(\[drivers\].*?)```", PAGE, re.DOTALL)
     assert settings_of(file, example).drivers == Drivers(
         {"provider_a_kms": "aws-kms", "provider_c": "vault-kv"}, {"provider_c": "https://vault.example.com:8200"}
     )
@@ -215,7 +216,7 @@ def test_a_wrong_table_of_drivers(file: Path, content: str, problem: str) -> Non
 
 
 def test_a_table_names_an_issuer_and_its_rules(file: Path) -> None:
-    (example,) = re.findall(r"```toml\n(\[\[issuers\]\].*?)```", settings_page.page(), re.DOTALL)
+    (example,) = re.findall(r"```toml\n(\[\[issuers\]\].*?)```", PAGE, re.DOTALL)
     rule = Rule(claims={"sub": "repo:acme/infra:ref:refs/heads/main"}, role="editor")
     url = "https://token.actions.githubusercontent.com"
     github = Issuer(name="github", url=url, audience=("https://relay.example.com",), rules=(rule,))

@@ -36,7 +36,7 @@ _DONE = {"create": "created", "change": "changed", "remove": "removed"}
 
 
 class ApplyFile(Shape, frozen=True):
-    """The tables of an apply file (docs/apply.md) as JSON. A key without records is absent."""
+    """The tables of an apply file (docs/apply-file.md) as JSON. A key without records is absent."""
 
     networks: Annotated[dict[str, dict[str, Any]] | UnsetType, about("Networks by name.")] = UNSET
     signers: Annotated[list[dict[str, Any]] | UnsetType, about("Signers.")] = UNSET

@@ -1,4 +1,4 @@
-"""Every setting: its name, type, default and meaning. `make docs` writes `docs/settings.md` from here.
+"""Every setting: its name, type, default and meaning. `make docs` writes `docs/reference/settings.md` from here.
 
 The environment variable `RELAYDECK_RATE_LIMIT_BURST` sets the field `rate_limit_burst`; so does the line
 `rate_limit_burst = 300` in the file that `RELAYDECK_CONFIG` names, if the environment does not set it.
