@@ -1,12 +1,11 @@
 """Outside its scope, nothing exists for a credential: every answer is that of a fleet without the rest.
 
 A fleet with two teams is compared with a copy of itself from which the rest was deleted. Requests are drawn over every
-operation that a scoped credential may use. Changes are rolled back, so that each request meets the same fleet.
-RELAYDECK_SCOPE_REQUESTS says how many there are.
+operation that a scoped credential may use. Changes are rolled back, so that each request meets the same fleet. The long
+hunt is tests/proofs/test_scope_hunt.py.
 """
 
 import asyncio
-import os
 import random
 import shutil
 from collections.abc import Iterator
@@ -36,7 +35,7 @@ from tests.support.running import Running, run_command
 from tests.support.scoped_lists import ScopedLists
 from tests.support.seeding import issue, opened
 
-REQUESTS = int(os.environ.get("RELAYDECK_SCOPE_REQUESTS", "1500"))
+REQUESTS = 1500
 NOW = 1_800_000_000
 KEY = "0x" + "4c" * 32
 SCOPES = (Scope(labels={"team": "a"}), Scope(relayers=("a-1", "a-2", "nobody")), Scope((), ("net-a",), {"team": "a"}))

@@ -8,6 +8,7 @@ import pytest
 
 from relaydeck.notifications import events
 from relaydeck.relayers import relayer_rows
+from relaydeck.scope import Scope
 from relaydeck.signers import check_results
 from relaydeck.signers.check import SignerCheck
 from relaydeck.store.audit import AuditLog
@@ -140,6 +141,28 @@ def test_an_alarm_is_in_the_audit_log_and_in_the_event(home: Home) -> None:
         "r1",
         {"signer_id": "ops", "outcome": "unreachable", "explanation": "the key system refused the connection"},
     )
+
+
+def test_a_scoped_credential_learns_nothing_of_others_that_use_the_signer(home: Home) -> None:
+    """And its own check of the signer does not end what they were told."""
+    home.move("r2", OTHER)
+    home.settle(OK)
+    database, signer = home.store.database, check_results.find_signer(home.store.database.read, home.store.vault, "ops")
+    (event,) = events.list_events(database.read)
+    named = f"the key signs for {ADDRESS}, but relayer 'r2' has {OTHER}"
+    assert msgspec.json.decode(event.data)["details"]["explanation"] == named
+    matches = "the key signed a challenge, and its address matches the one relayer that uses this signer"
+    mine = msgspec.structs.replace(OK, outcome="ok", explanation=matches)
+    with database.transaction() as transaction, transaction.within(Scope(relayers=("r1",))):
+        context = ChangeContext(transaction, AuditLog(home.store.vault), "token:mine", 1000)
+        assert check_results.settle(context, signer, OK) == (mine, [])
+    both = Scope(relayers=("r1", "r2"))
+    for scope, seen in ((None, "mismatch"), (Scope(relayers=("r1",)), ""), (both, "mismatch")):
+        with database.within(scope):
+            alarm, check = home.kept()
+            audited = database.read("SELECT 1 FROM audit WHERE action = 'signer.mismatch'", {})
+        assert check is not None
+        assert (alarm, check.mismatched, len(audited)) == ((seen, ("r2",), 1) if seen else ("", (), 0))
 
 
 def test_a_check_changes_no_relayer(home: Home) -> None:

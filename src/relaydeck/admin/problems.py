@@ -23,7 +23,7 @@ from relaydeck.relayers import snapshots
 from relaydeck.relayers.model import DisabledReason, Policies
 from relaydeck.relayers.snapshots import Incident
 from relaydeck.scope import Scope
-from relaydeck.signers.check import MISMATCH, SignerCheck
+from relaydeck.signers.check import MISMATCH, stored_check
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ReadRows, Row
 from relaydeck.store.rows import upsert_into
@@ -141,7 +141,7 @@ def _cause(incident: Incident, row: Row) -> str:
 
 def _of_signers(read: ReadRows) -> Iterator[FleetProblem]:
     for row in read(_SIGNERS, {"most": _MOST_SHOWN}):
-        check = msgspec.json.decode(row.result, type=SignerCheck)
+        check = stored_check(row.result)
         state: ProblemState = "signer_mismatch" if row.alarm == MISMATCH else "signer_unreachable"
         yield _of_one("signer", state, check.signer_id, f"{check.explanation} ({check.outcome})", check.failing_since)
 

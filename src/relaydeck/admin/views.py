@@ -26,7 +26,7 @@ from relaydeck.networks.model import FeeToken
 from relaydeck.notifications import notification_changes
 from relaydeck.provisioning.export import keyed_documents
 from relaydeck.relayers import relayer_rows
-from relaydeck.signers.check import stored_report
+from relaydeck.signers.check import check_report, stored_check
 from relaydeck.signers.signer_types import response_type
 from relaydeck.store import audit
 from relaydeck.store.database import ReadRows, Row
@@ -100,7 +100,7 @@ def _signer_view(row: Row, _vault: Vault) -> Content:
         type=response_type(row.type),
         config=msgspec.json.decode(row.open_config),
         labels=UNSET if row.labels is None else msgspec.json.decode(row.labels),
-        check=None if row.latest_check is None else stored_report(row.latest_check),
+        check=None if row.latest_check is None else check_report(stored_check(row.latest_check)),
         created_at=utc(row.created_at),
     )
     return Content(json_values(signer), _etag(row[:-1]))  # a check does not change the signer

@@ -79,6 +79,9 @@ def _success(relayers: int) -> str:
     return f"the key signed a challenge, and its address matches {users} this signer"
 
 
+_decode = msgspec.json.Decoder(SignerCheck).decode
+
+
 class SignerCheckReport(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Annotated[str, field("What the check found.", example="ok", schema={"enum": list(OUTCOMES)})]
     explanation: Annotated[
@@ -105,9 +108,19 @@ class SignerCheckReport(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-def stored_report(result: str) -> SignerCheckReport:
-    """`result`: a check as it is stored."""
-    return check_report(msgspec.json.decode(result, type=SignerCheck))
+def stored_check(result: str) -> SignerCheck:
+    """`result`: a check as it is stored; for a scoped credential followed by the relayers that it may see."""
+    text, *lines = result.split("\n")
+    check = _decode(text)
+    pairs = sorted(each.partition(" ")[::2] for each in lines if each)
+    return seen(check, {relayer: address for address, relayer in pairs}) if lines else check
+
+
+def seen(check: SignerCheck, relayers: Mapping[str, str]) -> SignerCheck:
+    """A check as it looks where only these relayers exist."""
+    mismatched = tuple(each for each in check.mismatched if each in relayers)
+    found = compared(msgspec.structs.replace(check, mismatched=mismatched), relayers)
+    return msgspec.structs.replace(found, failing_since=None) if found.succeeded else found
 
 
 def check_report(check: SignerCheck) -> SignerCheckReport:

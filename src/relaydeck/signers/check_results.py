@@ -4,7 +4,7 @@ A signer has at most one alarm. It begins with `signer.unreachable` or `signer.m
 `signer.recovered`; each is reported once. A check changes no relayer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -17,7 +17,7 @@ from relaydeck.relayers.why import Explanation, RelayerState, StateName, last_ac
 from relaydeck.scheduling.rounds import RoundOptions, Rounds
 from relaydeck.settings.model import Settings
 from relaydeck.signers import signer_changes
-from relaydeck.signers.check import MISMATCH, OK, SignerCheck, check_signer, compared
+from relaydeck.signers.check import MISMATCH, OK, SignerCheck, check_signer, compared, seen, stored_check
 from relaydeck.signers.drivers.driver_errors import CannotSign, NotBound, Throttled
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.signers.signer_types import NewSigner
@@ -31,9 +31,9 @@ from relaydeck.store.writer import Writer
 from relaydeck.timestamps import utc
 
 _SIGNER = f"SELECT seq, {signer_changes.OPENED_COLUMNS} FROM signers"
+_MATCHES = "the key signed a challenge, and its address is that of the relayer"
 _KEPT = ("signer_id", "checked_at", "outcome", "alarm", "result")
 _KEEP = upsert_into("signer_checks", "signer_id", _KEPT)
-_decode = msgspec.json.Decoder(SignerCheck).decode
 
 
 class CheckedSigner(NamedTuple):
@@ -71,7 +71,7 @@ def relayers_of(read: ReadRows, signer_id: str) -> dict[str, str]:
 
 def find_check(read: ReadRows, signer_id: str) -> KeptCheck:
     rows = read("SELECT alarm, result FROM signer_checks WHERE signer_id = :id", {"id": signer_id})
-    return KeptCheck(rows[0].alarm, _decode(rows[0].result)) if rows else KeptCheck()
+    return KeptCheck(rows[0].alarm, stored_check(rows[0].result)) if rows else KeptCheck()
 
 
 def keep(transaction: Transaction, check: SignerCheck, alarm: str) -> None:
@@ -116,8 +116,16 @@ def _problem(read: ReadRows, check: SignerCheck, alarm: str) -> RelayerState:
 def settle(context: ChangeContext, checked: CheckedSigner, check: SignerCheck) -> tuple[SignerCheck, list[EventKind]]:
     """Compare, save and report. Returns the check as it was saved, and the kinds of the events that report it.
 
-    Nothing is saved for a signer without a driver, or for one that was removed meanwhile.
+    Nothing is saved for a signer without a driver, or for one that was removed meanwhile. What is saved is about every
+    relayer that uses the signer, what is returned about those inside the scope of the caller.
     """
+    relayers = relayers_of(context.transaction.all, checked.signer.id)
+    with context.transaction.within(None):
+        saved, news = _settle(context, checked, check)
+    return seen(saved, relayers), news
+
+
+def _settle(context: ChangeContext, checked: CheckedSigner, check: SignerCheck) -> tuple[SignerCheck, list[EventKind]]:
     name, transaction = checked.signer.id, context.transaction
     check = compared(check, relayers := relayers_of(transaction.all, name))
     found = transaction.one("SELECT seq FROM signers WHERE id = :id", {"id": name})
@@ -131,7 +139,7 @@ def settle(context: ChangeContext, checked: CheckedSigner, check: SignerCheck) -
     keep(transaction, check, alarm)
     news = _news(kept, check, alarm, list(relayers))
     for kind, ids in news.items():
-        _report(context, kind, check, ids)
+        _report(context, kind, check, {each: relayers[each] for each in ids})
     return check, list(news)
 
 
@@ -168,10 +176,12 @@ def _known_mismatches(kept: KeptCheck) -> list[str]:
     return list(kept.check.mismatched) if kept.check and kept.alarm == "mismatch" else []
 
 
-def _report(context: ChangeContext, kind: EventKind, check: SignerCheck, relayers: list[str]) -> None:
-    details = {"signer_id": check.signer_id, "outcome": check.outcome, "explanation": check.explanation}
+def _report(context: ChangeContext, kind: EventKind, check: SignerCheck, relayers: Mapping[str, str]) -> None:
     context.performed(kind.value, check.signer_id, {"outcome": check.outcome, "explanation": check.explanation})
-    for relayer_id in relayers:
+    for relayer_id, address in relayers.items():
+        found = seen(check, {relayer_id: address})  # its receiver learns nothing of the others
+        explanation = _MATCHES if found.succeeded else found.explanation
+        details = {"signer_id": check.signer_id, "outcome": found.outcome, "explanation": explanation}
         relayer_changes.record_event(context, kind, relayer_id, details)
 
 

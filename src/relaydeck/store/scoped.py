@@ -13,8 +13,8 @@ from typing import Any
 from relaydeck.scope import Scope, label_pair
 
 EVERYTHING = "/* inside or outside of a scope */ "
-# Entries of the audit log about a relayer whose action names its signer.
-_ABOUT_RELAYERS = "('signer.unreachable', 'signer.mismatch', 'signer.recovered')"
+# Entries of the audit log about a signer that name relayers which use it.
+_NAMING_RELAYERS = "('signer.mismatch', 'signer.recovered')"
 _WITH = "WITH "
 
 
@@ -55,18 +55,45 @@ class ScopedStatements:
     def _belongs(self, table: str, referring: str, identity: str = "id") -> str:
         return f"({self._carried(table)}) OR {self._any_relayer(f'inside.{referring} = {table}.{identity}')}"
 
-    def _notification(self, reference: str) -> str:
-        named = f"SELECT 1 FROM {self._schema}notifications notification WHERE notification.id = {reference}"
-        return f"EXISTS ({named} AND ({self._belongs('notification', 'notification_id')}))"
+    def _event(self, kind: str) -> str:
+        """Whether an event or its delivery is inside. Changes that need two are nothing to a scoped credential."""
+        named = f"SELECT 1 FROM {self._schema}notifications notification WHERE notification.id = own.notification_id"
+        return (
+            f"CASE WHEN own.relayer_id IS NOT NULL THEN {self._any_relayer('inside.id = own.relayer_id')}"
+            f" ELSE {kind} NOT LIKE 'change.%'"
+            f" AND EXISTS ({named} AND ({self._belongs('notification', 'notification_id')})) END"
+        )
+
+    def _is_shared(self, signer: str) -> str:
+        """Whether a relayer that is outside uses the signer."""
+        outside = f"NOT coalesce({self._relayer('other')}, false)"
+        return f"EXISTS (SELECT 1 FROM {self._schema}relayers other WHERE other.signer_id = {signer} AND {outside})"
+
+    @property
+    def _checks(self) -> str:
+        """The columns of a check of a signer. That of a shared one has the relayers inside, and no alarm of others."""
+        escaped = """replace(replace(inside.id, '\\', '\\\\'), '"', '\\"')"""
+        named = f"""inside.signer_id = own.signer_id AND instr(own.result, '"' || {escaped} || '"') > 0"""
+        is_hidden = (
+            f"own.outcome = 'mismatch' AND {self._is_shared('own.signer_id')} AND NOT {self._any_relayer(named)}"
+        )
+        joined = "group_concat" if self._schema else "string_agg"
+        users = (
+            f"(SELECT {joined}(inside.address || ' ' || inside.id, '\n') FROM {self._schema}relayers inside"
+            f" WHERE inside.signer_id = own.signer_id AND {self._relayer('inside')})"
+        )
+        return (
+            f"own.signer_id, own.checked_at, CASE WHEN {is_hidden} THEN 'ok' ELSE own.outcome END AS outcome,"
+            f" CASE WHEN {is_hidden} THEN '' ELSE own.alarm END AS alarm, CASE WHEN {self._is_shared('own.signer_id')}"
+            f" THEN own.result || '\n' || coalesce({users}, '') ELSE own.result END AS result"
+        )
 
     @cached_property
     def conditions(self) -> Mapping[str, str]:
         """By table: what a row `own` has to meet."""
-        about = (
-            "CASE WHEN own.relayer_id IS NOT NULL THEN "
-            f"{self._any_relayer('inside.id = own.relayer_id')} ELSE {self._notification('own.notification_id')} END"
-        )
+        about = self._event("own.kind")
         delivered = f"SELECT 1 FROM {self._schema}events own WHERE own.seq = attempt.delivery AND {about}"
+        kind = f"(SELECT event.kind FROM {self._schema}events event WHERE event.seq = own.seq)"
         numbered = self._any_relayer("inside.seq = own.relayer_seq")
         listed = f"own.name IN ({self._listed('network')}) OR " if self.scope.networks else ""
         return {
@@ -75,7 +102,7 @@ class ScopedStatements:
             "notifications": self._belongs("own", "notification_id"),
             "networks": listed + self._belongs("own", "network", "name"),
             "events": about,
-            "deliveries": about,
+            "deliveries": self._event(kind),
             "attempts": f"EXISTS ({delivered.replace('attempt.', 'own_attempt.')})",
             "troubles": self._any_relayer("inside.id = own.relayer_id"),
             "runways": numbered,
@@ -90,7 +117,10 @@ class ScopedStatements:
     def _audit(self) -> str:
         """An entry follows the record that it is about, as that is now: of one that is gone, nothing is inside."""
         relayer = self._any_relayer("inside.id = own.record")
-        branches = [f"WHEN own.action LIKE 'relayer.%' OR own.action IN {_ABOUT_RELAYERS} THEN {relayer}"]
+        branches = [
+            f"WHEN own.action LIKE 'relayer.%' THEN {relayer}",
+            f"WHEN own.action IN {_NAMING_RELAYERS} AND {self._is_shared('own.record')} THEN 1 = 0",
+        ]
         for table, referring, identity in (
             ("signer", "signer_id", "id"),
             ("notification", "notification_id", "id"),
@@ -111,7 +141,8 @@ class ScopedStatements:
         if not names:
             return sql
         expressions = ", ".join(
-            f"{each} AS NOT MATERIALIZED (SELECT * FROM {self._schema}{each} own"
+            f"{each} AS NOT MATERIALIZED (SELECT {self._checks if each == 'signer_checks' else '*'}"
+            f" FROM {self._schema}{each} own"
             f"{'_attempt' if each == 'attempts' else ''} WHERE {self.conditions[each]})"
             for each in names
         )

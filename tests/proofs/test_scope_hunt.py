@@ -1,0 +1,343 @@
+"""Leak hunt: what a scoped credential sees of ten teams is, byte for byte, what it sees where the other nine are not.
+
+Random requests go to a worker of each of two homes: the whole fleet, and a copy in which what is outside of the scope
+does not exist. Changes are made in both, so that the two stay alike; meanwhile the other teams change their records.
+RELAYDECK_SCOPE_REQUESTS says how many there are, RELAYDECK_SCOPE_SEED repeats a run.
+"""
+
+import asyncio
+import json
+import os
+import random
+import re
+from collections import Counter
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import pytest
+
+from relaydeck.api.list_filters import Parameter
+from relaydeck.api.operation import CONTRACT_OPERATIONS, Operation
+from relaydeck.api.operations import BY_NAME, OPERATIONS
+from relaydeck.credentials.grants import Grant
+from relaydeck.http.metric_counts import Metrics, allocate
+from relaydeck.log import Log
+from relaydeck.notifications import events
+from relaydeck.notifications.model import EventKind
+from relaydeck.relayers import relayer_changes
+from relaydeck.roles import Role
+from relaydeck.settings.model import read_settings
+from relaydeck.store.open_store import Store
+from relaydeck.worker.worker import Worker
+from tests.support.places import ENGINES, choose, place_of, setting_of
+from tests.support.postgres import PostgresServer
+from tests.support.scoped_fleet import (
+    KEY,
+    RELAYERS,
+    SCOPES,
+    SHARED,
+    TEAMS,
+    changing,
+    copy_of,
+    make_fleet,
+    remove_outside,
+)
+from tests.support.seeding import issue, opened
+
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
+
+REQUESTS = int(os.environ.get("RELAYDECK_SCOPE_REQUESTS", "3000"))
+SEED = int(os.environ.get("RELAYDECK_SCOPE_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
+EVERY = (*CONTRACT_OPERATIONS, *OPERATIONS)
+CHANGES_OF_OTHERS = 20  # requests between them
+NEW = [f"new-{number}" for number in range(1, 6)]
+ROLES = (Role.API, Role.READONLY, Role.VIEWER, Role.OPERATOR, Role.EDITOR)
+OFTEN = (*ROLES, Role.VIEWER, Role.OPERATOR, *[Role.EDITOR] * 3)
+NAMES = {
+    "networks": [f"net-{team}" for team in TEAMS] + [SHARED],
+    "signers": [f"sign-{team}" for team in (*TEAMS, SHARED)],
+    "notifications": [f"hook-{team}" for team in (*TEAMS, SHARED)],
+    "relayers": list(RELAYERS),
+}
+MINE = ("net-a", "sign-a", "hook-a", *(f"a-{number}" for number in range(1, 5)))
+
+
+class QuietWorker(Worker):
+    """Attempts no deliveries, whose outcome would depend on the moment."""
+
+    _make_dispatcher = Worker._make_monitor  # type: ignore[assignment]  # which is off
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+
+class Sent(NamedTuple):
+    operation: Operation
+    role: Role
+    name: str
+    query: str
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+
+    @property
+    def path(self) -> str:
+        argument = quote(self.name, safe="")
+        return "/".join(argument if part.startswith("{") else part for part in self.operation.whole_path.split("/"))
+
+
+class Side:
+    """A worker of one of the two homes, and what it has said so far."""
+
+    def __init__(self, home: Path, tokens: dict[Role, str]) -> None:
+        self._tokens, self._revision, self._began = tokens, b"0", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._known: dict[str, str] = {}
+        metrics = home / "metrics-of-the-hunt"
+        allocate(metrics, 1)
+        counts = Metrics(metrics)
+        counts.claim_row()
+        fixed = {"HOME": str(home), "MONITOR_INTERVAL_SECONDS": "0", "RATE_LIMIT_PER_SECOND": "0"}
+        fixed |= {"SIGNER_CHECK_SECONDS": "0", "RPC_GUARD": "off"}
+        settings = read_settings({f"RELAYDECK_{name}": value for name, value in fixed.items()} | setting_of(home))
+        self._worker = QuietWorker(settings, Log(as_json=True, level="error"), counts)
+
+    async def ask(self, sent: Sent) -> Answer:
+        headers = [
+            (b"authorization", f"Bearer {self._tokens[sent.role]}".encode()),
+            (b"x-request-id", b"hunt"),
+            (b"relaydeck-min-revision", self._revision),
+            *sent.headers,
+            *([(b"content-length", b"%d" % len(sent.body))] if sent.body else []),
+        ]
+        scope: dict[str, Any] = {"type": "http", "method": sent.operation.method, "path": sent.path}
+        scope |= {
+            "raw_path": sent.path.encode(),
+            "query_string": sent.query.encode(),
+            "headers": headers,
+            "scheme": "http",
+            "client": ("127.0.0.1", 1),
+        }
+        messages: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": sent.body, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            messages.append(message)
+
+        await self._worker.pipeline(scope, receive, send)
+        answer = Answer(
+            messages[0]["status"],
+            tuple(sorted(messages[0]["headers"])),
+            b"".join(each.get("body", b"") for each in messages[1:]),
+        )
+        self._revision = dict(answer.headers).get(b"relaydeck-revision", self._revision)
+        return answer
+
+    def comparable(self, answer: Answer) -> str:
+        """The answer with what is new to both sides by the order in which it came."""
+        text = f"{answer.status} {answer.headers} {answer.body.decode()}"
+        return _UNIQUE.sub(self._numbered, text)
+
+    def _numbered(self, found: re.Match[str]) -> str:
+        value = found[0]
+        if found["moment"]:
+            return value if value < self._began else "now"
+        if found["took"]:
+            return "a time"
+        return self._known.setdefault(value, f"{found.lastgroup} {len(self._known)}")
+
+    async def close(self) -> None:
+        await self._worker.stop()
+
+
+_UNIQUE = re.compile(
+    r"(?P<moment>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)"
+    r"|(?P<took>\"(?:milliseconds|duration_ms)\":\d+)"
+    r"|(?P<hash>[0-9a-f]{64})"
+    r"|(?P<etag>\"[0-9a-f]{32}\")"
+    r"|(?P<identifier>[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12})"
+    r"|(?P<revision>(?<=b'relaydeck-revision', b')\d+)"
+)
+
+
+# -- requests -------------------------------------------------------------------------------------
+
+
+class Requests:
+    def __init__(self, draw: random.Random, event_ids: list[str]) -> None:
+        self._draw, self._choice, self._event_ids = draw, draw.choice, event_ids
+        self.problems = ["nobody"]
+
+    def next(self) -> Sent:
+        operation = self._choice(EVERY) if self._draw.random() < 0.8 else self._choice(CONTRACT_OPERATIONS)
+        if operation is BY_NAME["explain_estimate"]:  # asks nodes: what they say depends on the moment
+            operation = BY_NAME["list_relayers"]
+        role = Role.EDITOR if operation.is_change and self._draw.random() < 0.8 else self._choice(OFTEN)
+        name = self._name(operation)
+        body = self._body(operation, name)
+        headers: tuple[tuple[bytes, bytes], ...] = ((b"content-type", b"application/json"),) if body else ()
+        if operation.conditional and self._draw.random() < 0.2:
+            headers += ((b"if-match", self._choice((b"*", b'"other"'))),)
+        if operation.is_repeatable and self._draw.random() < 0.2:
+            headers += ((b"idempotency-key", b"%d" % self._draw.randrange(1000)),)
+        return Sent(operation, role, name, urlencode(self._query(operation)), body, headers)
+
+    def _name(self, operation: Operation) -> str:
+        resource = operation.path.partition("/")[0]
+        if resource in ("deliveries", "events", "problems"):
+            return self._choice(self.problems if resource == "problems" else self._event_ids)
+        names = [*NAMES.get(resource, ("nobody",)), *NEW]
+        # What others use is not deleted: see docs/open-items.md. A check of it may have news for others, with entries
+        # of their own.
+        if operation.method == "DELETE" or operation.name == "check_signer":
+            names = [each for each in names if SHARED not in each]
+        if operation.method == "DELETE":  # few of what is inside, which cannot always be made again
+            names = [each for each in names if each not in MINE or each == "a-2"]
+        mine = [each for each in names if each in MINE]
+        return self._choice((self._choice(mine or names), self._choice(names), self._choice([*NEW, "nobody"])))
+
+    def _query(self, operation: Operation) -> dict[str, str]:
+        if operation.name == "explain_relayer":
+            return {"probe": "false"}
+        query = {each.name: self._value(each) for each in operation.query if self._draw.random() < 0.3}
+        if operation.name == "get_relayer_balances":  # which otherwise ends now
+            query |= {"from": "2026-09-21T00:00:00Z", "to": "2026-09-22T00:00:00Z"}
+        if operation.name in ("get_relayer_runway", "list_runways"):
+            query.pop("days", None)
+        if operation.root != BY_NAME["whoami"].root and not operation.has_identifier:
+            query = {"page": self._choice(("0", "1", "2", "x")), "per_page": self._choice(("0", "1", "3", "5000"))}
+        return query
+
+    def _value(self, each: Parameter) -> str:
+        match each.name:
+            case "network" | "signer_id" | "notification_id" | "relayer_id":
+                return self._choice(NAMES[{"network": "networks"}.get(each.name, f"{each.name[:-3]}s")])
+            case "record" | "author" | "actor":
+                return self._choice([*RELAYERS, "sign-both", "hook-b", "cli:tester", "token:b", "token:editor"])
+            case "label":
+                return self._choice(("team=a", "team=b", "team=both", "env=e3"))
+            case "name" | "id" | "text":
+                return self._choice(("o", "b", "a", "-1"))
+            case "action":
+                return self._choice(("relayer.paused", "signer.mismatch", "change.proposed", "relayer.updated"))
+            case "after" | "before":
+                return str(self._draw.randrange(400))
+            case "from" | "to":
+                return self._choice(("2026-09-21T15:00:00Z", "2026-09-22"))
+            case "type":
+                return "local"
+        if each.choices:
+            return self._choice(list(each.choices))
+        return self._choice(("1", "2", "3", "100"))
+
+    def _body(self, operation: Operation, name: str) -> bytes:
+        if operation.request is None:
+            return b""
+        return json.dumps(self._document(operation, operation.path.partition("/")[0], name)).encode()
+
+    def _document(self, operation: Operation, resource: str, name: str) -> dict[str, Any]:
+        choice, new = self._choice, operation.method == "POST"
+        if operation.name == "relayer_rpc":
+            method = choice(("feeEstimate", "other"))
+            return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"transaction": "not one"}}
+        labels = choice(
+            ({}, {"labels": {"team": "a"}}, {"labels": {"team": "b"}}, {"labels": {"extra": choice("xyz")}})
+        )
+        if operation in CONTRACT_OPERATIONS:
+            labels = {}
+        # A name that others use is refused as taken: see docs/open-items.md.
+        named = {"name" if resource == "networks" else "id": choice([*NEW, "nobody", "a-2"])} if new else {}
+        if operation.name == "acknowledge_problem":
+            return {"until": choice(("1h", "30d")), "note": "seen"}
+        match resource:
+            case "relayers":
+                # Those that use the shared signer stay the same: its check is about those that use it now.
+                signers = {} if name == "a-4" else {"signer_id": choice(("sign-a", choice(NAMES["signers"][:-1])))}
+                references = {"network": choice(("net-a", SHARED, choice(NAMES["networks"]))), **signers}
+                references |= {"notification_id": choice(("hook-a", "hook-both", choice(NAMES["notifications"])))}
+                if not new:
+                    given = choice(({}, {"name": choice("xyz")}, {choice(list(references)): None}))
+                    return {name: references.get(name, value) for name, value in given.items()} | labels
+                return named | {"name": "New", "network_type": "evm", **references} | labels
+            case "networks":
+                made = {"network_type": "evm", "chain_id": 1, "native_symbol": "ETH"}
+                return named | (made if new else {"native_symbol": choice("XYZ")}) | labels
+            case "notifications":
+                kind = {"type": "webhook"} if new else {}
+                return named | kind | {"url": f"https://{choice('xyz')}.example/"} | labels
+            case "signers":
+                return named | ({"type": "plain", "config": {"key": KEY}} if new else {}) | labels
+        return {}
+
+
+def others_change(store: Store, draw: random.Random, *, for_real: bool) -> None:
+    """A change of a record that is outside of each scope. In the copy, an entry and an event about nothing in it."""
+    name = draw.choice([each for each in RELAYERS if not each.startswith("a")])
+    with changing(store, "token:b") as context:
+        transaction = context.transaction
+        if for_real:
+            (row,) = transaction.all("SELECT paused FROM relayers WHERE id = :id", {"id": name})
+            assert relayer_changes.set_paused(context, name, paused=not row.paused)
+        else:
+            context.performed("token.created", "somebody")
+            kind = EventKind.RELAYER_PAUSED
+            events.record(transaction, kind, {}, notification_id=None, relayer_id="gone", now=context.now)
+
+
+# -- the hunt -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Any, Any]]:
+    home: Path = tmp_path_factory.mktemp("hunt") / "whole"
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        choose(home, server.url(server.fresh(request.getfixturevalue("migrated"))))
+    make_fleet(home)
+    granted = {(name, role): Grant(role=role, scope=scope).stored for name, scope in SCOPES.items() for role in ROLES}
+    return home, {each: issue(home, " ".join(each), kind) for each, kind in granted.items()}
+
+
+@pytest.mark.parametrize("limit", SCOPES)
+def test_nothing_shows_what_is_outside(
+    fleet: tuple[Path, dict[Any, str]], limit: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    home, tokens = fleet
+    server = None if isinstance(place_of(home), Path) else request.getfixturevalue("postgres")
+    whole, copy = (copy_of(home, tmp_path / name, server) for name in ("whole", "copy"))
+    remove_outside(copy, SCOPES[limit])
+    mine = {role: tokens[limit, role] for role in ROLES}
+    print(f"{limit}: RELAYDECK_SCOPE_SEED={SEED}")
+    found = asyncio.run(_hunt(whole, copy, mine, random.Random(f"{SEED} {limit}"), REQUESTS // len(SCOPES)))
+    print(f"{found.total()} answers: {dict(sorted(found.items()))}")
+    assert {200, 400, 401, 403, 404} <= {status for status, _ in found}
+    assert len({name for status, name in found if status < 300}) > 20
+
+
+async def _hunt(whole: Path, copy: Path, tokens: dict[Role, str], draw: random.Random, count: int) -> Counter[Any]:
+    sides = [Side(whole, tokens), Side(copy, tokens)]
+    found = Counter[Any]()
+    with opened(whole) as everything, opened(copy) as inside:
+        event_ids = [row.id for row in everything.database.read("SELECT id FROM events", {})]
+        requests = Requests(draw, event_ids)
+        for number in range(count):
+            if number % CHANGES_OF_OTHERS == 0:
+                choice = draw.random()
+                for store in (everything, inside):
+                    others_change(store, random.Random(choice), for_real=store is everything)
+            sent = requests.next()
+            answers = [await side.ask(sent) for side in sides]
+            asked, expected = [side.comparable(each) for side, each in zip(sides, answers, strict=True)]
+            assert asked == expected, (number, sent.operation.name, sent.path, sent.query, sent.role, sent.body)
+            found[answers[0].status, sent.operation.name] += 1
+            if sent.operation.name == "list_problems" and answers[1].status == HTTPStatus.OK:
+                requests.problems = [*(each["id"] for each in json.loads(answers[1].body)["data"]), "nobody"]
+    for side in sides:
+        await side.close()
+    return found
