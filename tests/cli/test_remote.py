@@ -180,6 +180,13 @@ def answers(url: str) -> bool:
     return False
 
 
+def test_an_address_with_the_prefix_of_the_interface_is_named(service: Running, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{service.port}/api/v1"
+    done = run_command(tmp_path / "elsewhere", "whoami", url=url, token=service.token)
+    said = f"relaydeck: {url} is the address of the interface, not of the service\nLeave out /api/v1.\n"
+    assert (done.returncode, done.stderr) == (1, said)
+
+
 def test_doctor_with_a_token_that_the_server_does_not_accept(remote: Remote) -> None:
     wrong = remote.there("doctor", token="rdk_wrong")
     refusal = "does not accept the token. It is unknown, expired or revoked there: 'relaydeck token list'."

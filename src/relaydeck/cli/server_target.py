@@ -185,6 +185,8 @@ def _refusal(error: errors.ApiError, url: str, remedy: str) -> tuple[str, str]:
         return f"{url} does not accept the token", "It is unknown, expired or revoked there: 'relaydeck token list'."
     if isinstance(error, errors.Forbidden):
         return f"{url}: the token is not of kind admin", "Create one with 'relaydeck token create NAME --kind admin'."
+    if isinstance(error, errors.NotFound) and url.rstrip("/").endswith("/api/v1"):
+        return f"{url} is the address of the interface, not of the service", "Leave out /api/v1."
     if isinstance(error, errors.NotFound) and not error.problem and error.reason:  # which only Relaydeck states
         return f"{url} is a port of Relaydeck without the admin API", _OTHER_PORT
     if isinstance(error, errors.NotFound) and not error.problem:
