@@ -1,8 +1,11 @@
 """People sign in to the console at a certified provider: in, checked again, and out; and what attacks on it meet."""
 
+import hashlib
 import html
 import json
 import re
+import subprocess
+import sys
 import threading
 import time
 from base64 import urlsafe_b64encode
@@ -19,17 +22,20 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from relaydeck.credentials import people
 from relaydeck.credentials.console_sessions import SessionLimits
 from relaydeck.store.audit import AuditLog
-from tests.single_sign_on.process import Browser, RunningProvider, running_provider
+from tests.single_sign_on.process import Browser, RunningProvider, age_checks, place_of_refresh, running_provider
+from tests.support.fork_server import Done
 from tests.support.issuer import TestIssuer, serving_issuer
-from tests.support.running import Running, eventually, free_port
+from tests.support.running import COMMAND, Running, clean_environment, eventually, free_port
 from tests.support.seeding import issue, opened
 
 VIEWER = {"email": "vera@example.com", "email_verified": True, "groups": ["relaydeck"]}
 OWNER = {"email": "olga@example.com", "email_verified": True, "groups": ["staff", "relaydeck-owners"]}
+EDITOR = {"email": "edda@example.com", "email_verified": True, "groups": ["payments"]}
 STRANGER = {"email": "sam@example.com", "email_verified": True, "groups": ["staff"]}
 UNVERIFIED = VIEWER | {"email_verified": False}
 PEOPLE = {
     "vera": VIEWER,
+    "edda": EDITOR,
     "olga": OWNER,
     "sam": STRANGER,
     "uma": UNVERIFIED,
@@ -58,20 +64,7 @@ class Scene(NamedTuple):
         return [each for each in found if each["action"] == action]
 
     def age(self, seconds: int) -> None:
-        """Make the last checks of all sessions older, as Relaydeck would have written them."""
-        with opened(self.running.home) as store:
-            rows = store.database.read("SELECT * FROM person_sessions")
-            for row in rows:
-                found = people.PersonSession(
-                    people.Person(row.issuer, row.subject, row.person, row.role, row.rule, row.sid),
-                    row.digest,
-                    row.created_at,
-                    int(time.time()),
-                    row.checked_at - seconds,
-                    row.encrypted_refresh_token,
-                )
-                with store.database.transaction() as transaction:
-                    people.save(transaction, store.vault.proofs, found)
+        age_checks(self.running.home, seconds)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +76,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with running_provider(folder, console) as provider, serving_issuer() as other:
         evil = {"name": "other", "url": other.url, "client_id": "relaydeck", "redirect_uri": provider.callback}
         rules = provider.settings()["rules"]
-        issuers = json.dumps([provider.settings(), evil | {"allow": ["127.0.0.1"], "rules": rules}])
+        limited = {"claims": {"groups": "payments"}, "role": "editor", "scope": {"networks": ["sepolia"]}}
+        company = provider.settings(rules=[*rules, limited])
+        issuers = json.dumps([company, evil | {"allow": ["127.0.0.1"], "rules": rules}])
         with Running(home, at=str(port), token=token, monitor_interval_seconds="0", issuers=issuers) as running:
             yield Scene(running, provider, console, other)
 
@@ -135,6 +130,136 @@ def test_the_page_that_was_asked_for_follows(scene: Scene) -> None:
     browser = scene.browser()
     place = browser.authorise("vera", "/sso/begin?issuer=company&next=%2Frelayers")
     assert 'content="0;url=/console/relayers"' in browser.get(place).text
+
+
+def test_a_person_is_limited_to_the_scope_of_the_rule(scene: Scene) -> None:
+    edda = scene.signed_in("edda")
+    assert [edda.page(path).status_code for path in ("/relayers", "/tokens")] == [200, 403]
+    with opened(scene.running.home) as store:
+        rows = store.database.read("SELECT role FROM person_sessions WHERE subject = 'edda'")
+    assert {row.role for row in rows} == {'editor {"scope":{"networks":["sepolia"]}}'}, "unknown to earlier versions"
+
+
+# `relaydeck login --sso`
+
+
+@pytest.fixture
+def command(scene: Scene, tmp_path: Path) -> Callable[..., Done]:
+    """Runs a command whose browser signs in as that account."""
+
+    def run(account: str, *arguments: str) -> Done:
+        root, browser = str(Path(__file__).parents[2]), tmp_path / "browser"
+        started = f'{sys.executable} -m tests.single_sign_on.process {scene.console} {account} "$1"'
+        browser.write_text(f"#!/bin/sh\nexec {started}\n")
+        browser.chmod(0o700)
+        environment = {"BROWSER": str(browser), "PYTHONPATH": root, "XDG_CONFIG_HOME": str(tmp_path)}
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            env={**clean_environment(tmp_path), **environment},
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+def test_a_command_signs_a_person_in_and_out(scene: Scene, command: Callable[..., Done], tmp_path: Path) -> None:
+    url = scene.console.removesuffix("/console")
+    done = command("edda", "login", url, "--sso", "--profile", "me")
+    assert done.returncode == 0, done.stderr
+    stored = json.loads((tmp_path / "relaydeck" / "profiles.json").read_bytes())
+    session = stored["me"]["token"]
+    assert stored == {"me": {"url": url, "token": session}} and session.startswith("p-")
+    assert session not in done.stdout + done.stderr
+    who = json.loads(command("", "whoami", "--profile", "me", "--json").stdout)
+    assert (who["actor"], who["role"], who["scope"]) == ("person:edda@example.com", "editor", {"networks": ["sepolia"]})
+    assert (who["rule"], who["expires_at"] is not None) == ("company: groups = payments", True)
+    assert command("", "logout", "--profile", "me").returncode == 0
+    assert scene.running.ask("GET", "/admin/v1/whoami", token=session).status == 401
+    (ended,) = [each for each in scene.audit("session.ended") if each["actor"] == "person:edda@example.com"]
+    assert ended["record"] in {each["record"] for each in scene.audit("session.opened")}
+
+
+VERIFIER = "v" * 50
+CHALLENGE = urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+BEGUN = {"port": "50000", "challenge": CHALLENGE, "state": "s" * 20}
+
+
+def code_for_command(scene: Scene, account: str) -> str:
+    place = scene.browser().authorise_for_command(account, f"{scene.console}/sso/command?{urlencode(BEGUN)}")
+    assert place.startswith("http://127.0.0.1:50000/?state=ssssssssssssssssssss&code=")
+    return parse_qs(urlsplit(place).query)["code"][0]
+
+
+def exchanged(scene: Scene, code: str, verifier: str = VERIFIER) -> httpx.Response:
+    return httpx.post(f"{scene.console}/sso/token", data={"code": code, "code_verifier": verifier}, timeout=60)
+
+
+def test_a_session_of_a_command_ends_when_the_person_loses_access(scene: Scene) -> None:
+    session = exchanged(scene, code_for_command(scene, "vera")).json()["access_token"]
+    assert scene.running.ask("GET", "/admin/v1/whoami", token=session).json["data"]["role"] == "viewer"
+    assert scene.running.ask("POST", "/admin/v1/tokens", {"name": "no"}, token=session).status == 403
+    scene.provider.change(PEOPLE | {"vera": STRANGER})
+    scene.age(601)
+    assert scene.running.ask("GET", "/admin/v1/whoami", token=session).status == 401
+
+
+def test_the_code_of_a_command_is_of_use_once_and_with_its_verifier(scene: Scene) -> None:
+    code = code_for_command(scene, "vera")
+    for wrong in (exchanged(scene, code, "x" * 50), exchanged(scene, code[:-4] + "AAAA"), exchanged(scene, "")):
+        assert (wrong.status_code, wrong.json()["error"]) == (400, "invalid_grant")
+    assert [exchanged(scene, code).status_code for _ in range(2)] == [200, 401]
+
+
+@pytest.mark.parametrize(("changed", "status"), [({}, 200), ({"nonce": "guessed"}, 401), ({"aud": "another"}, 401)])
+def test_an_id_token_signs_in_only_the_command_that_it_was_asked_for(
+    scene: Scene, changed: dict[str, str], status: int
+) -> None:
+    browser = scene.browser()
+    place = place_of_refresh(browser.post(f"{scene.console}/sso/command", BEGUN | {"issuer": "other"}))
+    asked = {name: each[0] for name, each in parse_qs(urlsplit(place).query).items()}
+    assert asked["code_challenge"] == CHALLENGE
+    back = urlencode({"code": "one", "state": asked["state"]})
+    listened = place_of_refresh(browser.get(f"{scene.provider.callback}?{back}"))
+    claims: dict[str, Any] = {"aud": "relaydeck", "sub": "vera", "nonce": asked["nonce"], **VIEWER} | changed
+    scene.other.answers["/token"] = json.dumps({"id_token": scene.other.token(**claims)}).encode()
+    assert exchanged(scene, parse_qs(urlsplit(listened).query)["code"][0]).status_code == status
+
+
+def test_a_person_who_does_not_consent_is_not_signed_in_to_a_command(scene: Scene) -> None:
+    browser = scene.browser()
+    place = place_of_refresh(browser.post(f"{scene.console}/sso/command", BEGUN | {"issuer": "other"}))
+    state = parse_qs(urlsplit(place).query)["state"][0]
+    answer = browser.get(f"{scene.provider.callback}?{urlencode({'error': 'access_denied', 'state': state})}")
+    assert place_of_refresh(answer) == f"http://127.0.0.1:50000/?state={BEGUN['state']}&error=access_denied"
+
+
+def test_a_cookie_of_a_sign_in_is_no_code_of_a_command(scene: Scene) -> None:
+    browser = scene.browser()
+    browser.authorise("vera")
+    assert exchanged(scene, browser.cookies["relaydeck_sso"]).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "changed", [{"port": "80"}, {"port": "50000@evil.example"}, {"challenge": "short"}, {"state": "<b>"}, {"port": ""}]
+)
+def test_a_command_is_nowhere_else_than_on_this_machine(scene: Scene, changed: dict[str, str]) -> None:
+    query = urlencode(BEGUN | changed)
+    assert httpx.get(f"{scene.console}/sso/command?{query}").status_code == 400
+    sent = scene.browser().post(f"{scene.console}/sso/command", BEGUN | changed | {"issuer": "company"})
+    assert sent.status_code == 400
+
+
+def test_another_site_does_not_begin_the_sign_in_of_a_command(scene: Scene) -> None:
+    shown = httpx.get(f"{scene.console}/sso/command?{urlencode(BEGUN)}")
+    assert (shown.status_code, f"<b>{CHALLENGE[:4]}-{CHALLENGE[4:8]}</b>" in shown.text) == (200, True)
+    headers = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+    sent = httpx.post(f"{scene.console}/sso/command", data=BEGUN | {"issuer": "company"}, headers=headers)
+    assert sent.status_code == 403
 
 
 # Attacks

@@ -234,12 +234,13 @@ def test_a_rule_has_a_scope(file: Path) -> None:
     assert found.rules[0].scope == Scope(("r",), ("n",), {"team": "a"})
 
 
-def test_a_rule_for_people_has_no_scope(file: Path) -> None:
+def test_a_rule_for_people_has_a_scope_too(file: Path) -> None:
     provider = "url = 'https://login.example.com'\nclient_id = 'relaydeck'\n"
     provider += "redirect_uri = 'https://relay.example.com/console/sso/callback'\n"
     rules = scoped("{ networks = ['n'] }", "viewer")
     content = f"[[issuers]]\nname = 'company'\n{provider}{rules}"
-    assert "a rule for people cannot have a scope: the console would show every record" in refusal(file, content)
+    (issuer,) = settings_of(file, content).issuers
+    assert [rule.scope for rule in issuer.rules] == [Scope(networks=("n",))]
 
 
 @pytest.mark.parametrize(

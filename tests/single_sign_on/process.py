@@ -4,6 +4,8 @@ import html
 import json
 import re
 import subprocess
+import sys
+import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +14,11 @@ from typing import Any
 
 import httpx
 
+from relaydeck.credentials import people
 from tests.node.process import node_command
 from tests.support.issuer import new_key, public
 from tests.support.running import free_port
+from tests.support.seeding import opened
 
 HERE = Path(__file__).parent
 SECRET = "a secret of the test"
@@ -76,6 +80,23 @@ class RunningProvider:
         return usual | changed
 
 
+def age_checks(home: Path, seconds: int) -> None:
+    """Make the last checks of all sessions older, as Relaydeck would have written them."""
+    with opened(home) as store:
+        for row in store.database.read("SELECT * FROM person_sessions"):
+            person = people.Person(row.issuer, row.subject, row.person, row.role, row.rule, row.sid)
+            times = row.created_at, int(time.time()), row.checked_at - seconds
+            found = people.PersonSession(person, row.digest, *times, row.encrypted_refresh_token)
+            with store.database.transaction() as transaction:
+                people.save(transaction, store.vault.proofs, found)
+
+
+def place_of_refresh(response: httpx.Response) -> str:
+    found = re.search(r'content="0;url=([^"]+)"', response.text)
+    assert found is not None, response.text
+    return html.unescape(found[1])
+
+
 def _base64url(content: bytes) -> str:
     return urlsafe_b64encode(content).rstrip(b"=").decode()
 
@@ -114,7 +135,16 @@ class Browser:
 
     def authorise(self, account: str, begin: str = "/sso/begin?issuer=company") -> str:
         """Begin at the console, sign in at the provider. Returns where it sends the browser back to."""
-        response = self.get(f"{self.console}{begin}")
+        return self.authorise_at(account, f"{self.console}{begin}")
+
+    def authorise_for_command(self, account: str, place: str) -> str:
+        """Continue a sign-in that a command began. Returns where it listens, with the code for it."""
+        fields = dict(_HIDDEN.findall(self.get(place).text)) | {"issuer": "company"}
+        onward = self.post(f"{self.console}/sso/command", fields)
+        return place_of_refresh(self.get(self.authorise_at(account, place_of_refresh(onward))))
+
+    def authorise_at(self, account: str, place: str) -> str:
+        response = self.get(place)
         while True:
             while response.is_redirect:
                 place = str(response.url.join(response.headers["location"]))
@@ -125,7 +155,7 @@ class Browser:
             fields = {html.unescape(name): html.unescape(value) for name, value in _HIDDEN.findall(response.text)}
             if 'name="login"' in response.text:
                 fields |= {"login": account, "password": "any"}
-            response = self.post(str(response.url.join(action)), fields)
+            response = self.post(str(response.url.join(html.unescape(action))), fields)
 
     def sign_in(self, account: str) -> httpx.Response:
         """The page that the console answers the provider's redirect with."""
@@ -138,3 +168,7 @@ class Browser:
         """A form of a page of the console."""
         (token,) = set(re.findall(r'name="form_token" value="([0-9a-f]{64})"', self.page("/tokens").text))
         return self.post(f"{self.console}{path}", {"form_token": token, **fields})
+
+
+if __name__ == "__main__":  # the browser of a command: process.py CONSOLE ACCOUNT PLACE
+    Browser(sys.argv[1]).get(Browser(sys.argv[1]).authorise_for_command(sys.argv[2], sys.argv[3]))

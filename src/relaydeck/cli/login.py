@@ -1,4 +1,4 @@
-"""`relaydeck login`, `logout` and `profile list`. A token is verified before it is stored, and never printed."""
+"""`relaydeck login`, `logout` and `profile list`. What is stored was verified before, and is never printed."""
 
 import os
 import sys
@@ -11,7 +11,14 @@ import click
 from relaydeck.api.operations import BY_NAME
 from relaydeck.cli.options import PATH, as_json
 from relaydeck.cli.output import Shape, about, columns, print_change, print_notes, print_table, show
-from relaydeck.cli.profiles import StoredProfile, profiles_path, read_profiles, remove_profile, save_profile
+from relaydeck.cli.profiles import (
+    StoredProfile,
+    profiles_path,
+    read_profile,
+    read_profiles,
+    remove_profile,
+    save_profile,
+)
 from relaydeck.cli.server_target import ServerTarget, is_unencrypted
 from relaydeck.cli.target import read_token
 from relaydeck.errors import OperatorError
@@ -30,18 +37,24 @@ class RemovedProfile(Shape, frozen=True):
 _NAME = click.option("--profile", "name", metavar="NAME", default="default", show_default=True, help="Its name.")
 
 
-@click.command(epilog="Example:  relaydeck login https://relay.example.com --profile production")
+@click.command(epilog="Example:  relaydeck login https://relay.example.com --profile production --sso")
 @click.argument("url")
 @_NAME
 @click.option("--token-file", type=PATH, help="File with the token. Default: RELAYDECK_TOKEN, else the command asks.")
+@click.option("--sso", is_flag=True, help="Sign in as a person, with a browser at an identity provider of the server.")
 @as_json(Profile)
-def login(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
+def login(url: str, name: str, token_file: Path | None, sso: bool, as_json: bool) -> None:
     """Store a server and a token for it as a profile. The server has to accept the token first.
+
+    With --sso, the profile holds your session instead. It ends as one of the console does: when you lose access, when
+    it is not used, and with 'relaydeck logout'. 'relaydeck whoami' says who you are, by which rule, and until when.
 
     The profile is stored in $XDG_CONFIG_HOME/relaydeck/profiles.json (default: ~/.config), which only you may read.
     Use it with --profile NAME, or set RELAYDECK_PROFILE.
     """
-    token = _token(token_file)
+    if sso and token_file:
+        raise click.UsageError("--sso and --token-file exclude each other")
+    token = _signed_in(url) if sso else _token(token_file)
     ServerTarget(url, token).call(
         BY_NAME["list_networks"], query={"per_page": "1"}
     )  # raises unless it accepts the token
@@ -59,8 +72,16 @@ def login(url: str, name: str, token_file: Path | None, as_json: bool) -> None:
 @_NAME
 @as_json(RemovedProfile)
 def logout(name: str, as_json: bool) -> None:
-    """Remove a stored profile. The token stays valid: revoke it with 'relaydeck token revoke'."""
+    """Remove a stored profile, and end its session, if it is one of 'login --sso'.
+
+    A token stays valid: revoke it with 'relaydeck token revoke'.
+    """
+    from relaydeck.cli.single_sign_on import SESSION, sign_out
+
+    found = read_profile(name)
     remove_profile(name)
+    if found.token.startswith(SESSION):
+        sign_out(found.url, Secret(found.token))
     print_change(RemovedProfile(name), as_json, f"removed profile {name}")
 
 
@@ -73,6 +94,12 @@ def profile_list(as_json: bool) -> None:
     """List every profile with its name and URL. Tokens are not shown."""
     found = [{"name": name, "url": each.url} for name, each in read_profiles().items()]
     show(found, as_json, partial(print_table, columns=columns("name", "url")))
+
+
+def _signed_in(url: str) -> Secret:
+    from relaydeck.cli.single_sign_on import sign_in  # other commands start without it
+
+    return sign_in(url)
 
 
 def _token(token_file: Path | None) -> Secret:

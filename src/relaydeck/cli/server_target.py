@@ -91,6 +91,9 @@ class ServerTarget:
             remedy = _UNCERTAIN
         if isinstance(error, errors.ChangeProposed):
             return Proposed(error.problem)
+        if isinstance(error, errors.Unauthorized) and self._token.reveal().startswith("p-"):
+            words = f"{self.url}: your session has ended", "Sign in again with 'relaydeck login --sso'."
+            return Refused(*words, error.status, error.problem)
         if isinstance(error, errors.ApiError):
             return Refused(*_refusal(error, self.url, remedy), error.status, error.problem)
         if isinstance(error, errors.ConnectFailed):

@@ -11,6 +11,7 @@ from relaydeck.console.pages import MENU
 from relaydeck.console.rendering import ROOT, asset, event_stream
 from relaydeck.console.request import Fields, query_of, read_form
 from relaydeck.console.sign_in import SignIn
+from relaydeck.credential import Credential
 from relaydeck.errors import RequestError, UnknownPath, WrongMethod
 from relaydeck.http.pipeline import Call, Reply
 
@@ -29,6 +30,10 @@ class Console:
         self._services.verification.close()
         for each in self._services.backtests.values():
             each.close()
+
+    async def bearer(self, token: bytes) -> Credential:
+        """The person whose session it is, in a request to the API. Raises Unauthorized."""
+        return await self._sign_in.bearer(token)
 
     async def answer(self, call: Call) -> Reply:
         """`call.argument` is the method and the path. A refusal becomes a page; a failure is left to the pipeline."""

@@ -15,17 +15,18 @@ from relaydeck.credential import Limits
 from relaydeck.credentials import console_sessions
 from relaydeck.credentials.console_sessions import SessionLimits
 from relaydeck.credentials.token_rows import Token
-from relaydeck.errors import BodyTooLarge, Forbidden, RequestError, TooManyRequests
+from relaydeck.errors import BadRequest, BodyTooLarge, Forbidden, RequestError, TooManyRequests, Unauthorized
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.http.request import ClientAddress
-from relaydeck.roles import permissions_of, requirement
+from relaydeck.roles import requirement
 from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
 
 if TYPE_CHECKING:
-    from relaydeck.console.single_sign_on import SingleSignOn
+    from relaydeck.console.single_sign_on import PersonCredential, SingleSignOn
 
 _COOKIE = "relaydeck_session"
+_NOT_STORED = (b"cache-control", b"no-store")
 _UNKNOWN_TOKEN = "This is not a live access token."  # noqa: S105
 _NO_PAGES = f"This token does not open the console: {requirement('look')}."
 _UNKNOWN_LINK = "This link was used before or has expired. Print another with: relaydeck console"
@@ -91,9 +92,11 @@ class SignIn:
 
     async def _person(self, sso: "SingleSignOn", call: Call, secret: Secret) -> Operator | None:
         session = await sso.session(secret)
-        if session is None or "look" not in permissions_of(session.person.role):
+        if session is None:
             return None
         shown = session.shown(self._limits)
+        if "look" not in shown.grant.permissions:
+            return None
         if shown.is_stale(time.time()) and b"x-console-refresh" not in call.headers:
             await sso.touch(session)
         return Operator(shown, secret)
@@ -117,10 +120,21 @@ class SignIn:
         try:
             match method, path.split("/"):
                 case "GET", ["", "sso", "begin"]:
-                    wanted = query_of(call).get("next", "")
-                    return await sso.begin(call, wanted if _is_own_path(wanted) else "")
+                    query = query_of(call)
+                    wanted = query.get("next", "")
+                    place, begun = await sso.begin(query.get("issuer", ""), wanted if _is_own_path(wanted) else "")
+                    return Reply(303, b"", headers=((b"location", place.encode()), begun))
+                case "GET" | "POST", ["", "sso", "command"]:
+                    return await self._for_command(sso, call, method)
+                case "POST", ["", "sso", "token"]:
+                    return await self._to_command(sso, call)
+                case "POST", ["", "sso", "revoke"]:
+                    await sso.sign_out(Secret(dict(await read_form(call, _MOST_BYTES)).get("token", "")))
+                    return Reply(200, b"", headers=(_NOT_STORED,))
                 case "GET", ["", "sso", "callback"]:
                     secret, wanted, ended = await sso.finish(call)
+                    if secret is None:
+                        return _onward(call, wanted, ended)
                     cookie = _cookie(call, secret, round(self._limits.most_seconds))
                     return _onward(call, f"{ROOT}{wanted}", cookie, ended)
                 case "POST", ["", "sso", "logout", name]:
@@ -128,6 +142,46 @@ class SignIn:
         except SignInFailed as failure:
             return self._form(call, failure.problem, failure.status)
         return None
+
+    async def _for_command(self, sso: "SingleSignOn", call: Call, method: str) -> Reply:
+        """The page that `relaydeck login --sso` opens, and its form. Raises RequestError."""
+        from relaydeck.console.single_sign_on import CommandSignIn
+
+        fields = query_of(call) if method == "GET" else dict(await _submitted(call))
+        try:
+            asked = msgspec.convert(fields, CommandSignIn)
+        except msgspec.ValidationError:
+            raise BadRequest("this is not the address that the command has printed") from None
+        if method == "GET":
+            given = msgspec.to_builtins(asked)
+            values = {"code": asked.code, "fields": given, "theme": theme_of(call.headers)}
+            return page("sign_in_command.html", providers=sso.names, **values)
+        place, cookie = await sso.begin(fields.get("issuer", ""), "", asked)
+        return _onward(call, place, cookie)
+
+    async def _to_command(self, sso: "SingleSignOn", call: Call) -> Reply:
+        """As the token endpoint of OAuth 2.0: the command has nothing but a code and its verifier."""
+        fields = dict(await read_form(call, _MOST_BYTES))
+        try:
+            secret = await sso.exchange_code(fields.get("code", ""), fields.get("code_verifier", ""))
+            status, said = 200, {"access_token": secret.reveal(), "token_type": "Bearer"}
+        except SignInFailed as failure:
+            status, said = failure.status, {"error": "invalid_grant", "error_description": failure.problem}
+        content = (b"content-type", b"application/json")
+        return Reply(status, msgspec.json.encode(said), headers=(content, _NOT_STORED))
+
+    async def bearer(self, token: bytes) -> "PersonCredential":
+        """Whose session of `relaydeck login --sso` it is. Raises Unauthorized."""
+        from relaydeck.console.single_sign_on import PersonCredential
+
+        secret = Secret(token.decode("latin-1"))
+        session = await self._sso.session(secret) if self._sso is not None else None
+        if self._sso is None or session is None:
+            raise Unauthorized("the session is unknown or has ended")
+        shown = session.shown(self._limits)
+        if shown.is_stale(time.time()):
+            await self._sso.touch(session)
+        return PersonCredential(shown, secret)
 
     async def ask(self, call: Call, method: str, path: str) -> Reply:
         """To someone who has to sign in first, and continues then: with the page, or with the form that was sent.

@@ -2,6 +2,10 @@
 
 What a sign-in needs until the provider sends the browser back is in a cookie of that browser, with a keyed hash: the
 service holds nothing for a stranger. The role of a session is checked again at the provider with the refresh token.
+
+`relaydeck login --sso` signs in the same way. Its browser begins with the challenge (PKCE) of the command, goes back to
+the command with the code of the provider, sealed (RFC 8252), and the command exchanges that for a session: only who has
+the verifier can.
 """
 
 import asyncio
@@ -11,13 +15,16 @@ import hmac
 import json
 import secrets
 import time
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
+import msgspec
+
+from relaydeck.console.admin_calls import Operator
 from relaydeck.console.page_request import Services, SignInFailed
 from relaydeck.console.request import cookies_of, query_of, read_form
 from relaydeck.credentials import people
-from relaydeck.credentials.console_sessions import SessionLimits, new_session_secret, session_digest
+from relaydeck.credentials.console_sessions import ConsoleSession, SessionLimits, new_session_secret, session_digest
 from relaydeck.credentials.json_web_tokens import Claims, IssuerFailed, Metadata, TrustedIssuer
 from relaydeck.credentials.people import PersonSession
 from relaydeck.errors import TooManyRequests, Unauthorized, UnknownPath
@@ -28,7 +35,8 @@ from relaydeck.settings.issuers import Issuer
 CHECK_SECONDS = 600  # after which a request checks the person again
 LAST_SECONDS = 900  # after which the session needs a check to go on
 COOKIE = "relaydeck_sso"
-_PENDING_SECONDS = 600
+_PENDING_SECONDS, _CODE_SECONDS = 600, 60
+_COOKIE_USE, _CODE_USE = "single_sign_on", "single_sign_on code"
 _MOST_FORM_BYTES = 16_384
 _MOST_EXCHANGES = 8  # at a time, in one worker
 _WAITS, _WAIT_SECONDS = 60, 0.1
@@ -38,15 +46,41 @@ _NOT_SIGNED_IN = "The provider did not sign you in."
 _AWAY = "The provider cannot be reached. Try again, or use a token."
 
 
+Header = tuple[bytes, bytes]
+
+
 class _Pending(NamedTuple):
     """A sign-in that was begun in a browser."""
 
     issuer: str
     state: str
     nonce: str
-    verifier: str
-    wanted: str
+    verifier: str  # empty: a command has it
+    wanted: str  # the page to continue with, or where the command listens
     began_at: int
+
+
+class CommandSignIn(msgspec.Struct, frozen=True):
+    """What `relaydeck login --sso` sends a browser with."""
+
+    port: Annotated[str, msgspec.Meta(pattern=r"^[1-9][0-9]{3,4}$")]  # on the machine of the browser
+    challenge: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{43}$")]
+    state: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{16,128}$")]
+
+    @property
+    def code(self) -> str:
+        """What the command and the page show, so that nobody continues a sign-in that another began."""
+        return f"{self.challenge[:4]}-{self.challenge[4:8]}"
+
+
+class PersonCredential(Operator):
+    """The session of a person who signed in with a command, in a request to the API."""
+
+    origin = "api"
+
+    def __init__(self, session: ConsoleSession, secret: Secret) -> None:
+        super().__init__(session, secret)
+        self.permissions = session.grant.permissions
 
 
 class SingleSignOn:
@@ -59,12 +93,15 @@ class SingleSignOn:
 
     # -- signing in -------------------------------------------------------------------------------
 
-    async def begin(self, call: Call, wanted: str) -> Reply:
-        """Send the browser to the provider. Raises SignInFailed, UnknownPath."""
-        trusted = self._issuer(query_of(call).get("issuer", ""))
+    async def begin(self, name: str, wanted: str, command: CommandSignIn | None = None) -> tuple[str, Header]:
+        """Where the browser has to go, and the cookie for it. Raises SignInFailed, UnknownPath."""
+        trusted = self._issuer(name)
         issuer, metadata = trusted.settings, await self._metadata(trusted)
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        challenge = _challenge(verifier)
+        if command is not None:
+            challenge, verifier, wanted = command.challenge, "", f"{command.port}/?state={command.state}"
+            nonce = _nonce(challenge)
         asked = {
             "response_type": "code",
             "client_id": issuer.client_id,
@@ -77,13 +114,12 @@ class SingleSignOn:
         } | ({"prompt": "consent"} if "offline_access" in issuer.scopes else {})
         pending = _Pending(issuer.name, state, nonce, verifier, wanted, int(time.time()))
         location = _with_query(metadata.authorization_endpoint, asked)
-        headers = ((b"location", location.encode()), _cookie(issuer, self._sealed(pending), _PENDING_SECONDS))
-        return Reply(303, b"", headers=headers)
+        return location, _cookie(issuer, self._sealed(_COOKIE_USE, pending), _PENDING_SECONDS)
 
-    async def finish(self, call: Call) -> tuple[Secret, str, tuple[bytes, bytes]]:
+    async def finish(self, call: Call) -> tuple[Secret | None, str, Header]:
         """The secret of the new session, the page to continue with, and a header that ends the cookie of the sign-in.
 
-        Raises SignInFailed, TooManyRequests, UnknownPath.
+        Without a secret: the address at which a command waits. Raises SignInFailed, TooManyRequests, UnknownPath.
         """
         query, pending = query_of(call), self._pending(call)
         if pending is None or not hmac.compare_digest(query.get("state", "").encode(), pending.state.encode()):
@@ -94,13 +130,25 @@ class SingleSignOn:
         named, must_name = query.get("iss"), metadata.authorization_response_iss_parameter_supported
         if named != trusted.settings.url and (must_name or named is not None):
             raise SignInFailed(_NOT_SIGNED_IN, 400)
+        if not pending.verifier:
+            kept = pending._replace(verifier=query.get("code", ""), began_at=int(time.time()))
+            code = urlencode({"code": self._sealed(_CODE_USE, kept)} if kept.verifier else {"error": "access_denied"})
+            return None, f"http://127.0.0.1:{pending.wanted}&{code}", _cookie(trusted.settings, "", 0)
         if "code" not in query:
             raise SignInFailed(_NOT_SIGNED_IN, 401)
-        form = {"code": query["code"], "redirect_uri": trusted.settings.redirect_uri, "code_verifier": pending.verifier}
-        secret = await self._opened(trusted, {"grant_type": "authorization_code", **form}, pending.nonce)
+        secret = await self._opened(trusted, query["code"], pending.verifier, pending.nonce)
         return secret, pending.wanted, _cookie(trusted.settings, "", 0)
 
-    async def _opened(self, trusted: TrustedIssuer, form: dict[str, str], nonce: str) -> Secret:
+    async def exchange_code(self, code: str, verifier: str) -> Secret:
+        """The secret of a session for the command that has the verifier. Raises SignInFailed, TooManyRequests."""
+        kept = self._unsealed(_CODE_USE, code, _CODE_SECONDS)
+        if kept is None or not hmac.compare_digest(kept.nonce, _nonce(_challenge(verifier))):
+            raise SignInFailed(_NOT_BEGUN, 400)
+        return await self._opened(self._issuer(kept.issuer), kept.verifier, verifier, kept.nonce)
+
+    async def _opened(self, trusted: TrustedIssuer, code: str, verifier: str, nonce: str) -> Secret:
+        form = {"grant_type": "authorization_code", "code": code, "code_verifier": verifier}
+        form["redirect_uri"] = trusted.settings.redirect_uri
         try:
             claims, refresh_token = await self._exchange(trusted, form, nonce=nonce)
             person = people.person_of(trusted.settings, claims)
@@ -261,21 +309,34 @@ class SingleSignOn:
             raise SignInFailed(_AWAY, 503)
         return found
 
-    def _sealed(self, pending: _Pending) -> str:
+    def _sealed(self, use: str, pending: _Pending) -> str:
         text = json.dumps(pending)
-        proof = self._proofs.of("single_sign_on", (text,))
+        proof = self._proofs.of(use, (text,))
         return ".".join(base64.urlsafe_b64encode(each).decode() for each in (text.encode(), proof))
 
     def _pending(self, call: Call) -> _Pending | None:
-        text, _, proof = cookies_of(call.headers).get(COOKIE, "").partition(".")
+        return self._unsealed(_COOKIE_USE, cookies_of(call.headers).get(COOKIE, ""), _PENDING_SECONDS)
+
+    def _unsealed(self, use: str, sealed: str, seconds: int) -> _Pending | None:
+        text, _, proof = sealed.partition(".")
         try:
             stated = base64.urlsafe_b64decode(text).decode()
-            if not self._proofs.matches(base64.urlsafe_b64decode(proof), "single_sign_on", (stated,)):
+            if not self._proofs.matches(base64.urlsafe_b64decode(proof), use, (stated,)):
                 return None
         except ValueError:
             return None
         found = _Pending(*json.loads(stated))
-        return found if time.time() - found.began_at < _PENDING_SECONDS else None
+        return found if time.time() - found.began_at < seconds else None
+
+
+def _challenge(verifier: str) -> str:
+    """That of a verifier (RFC 7636)."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+
+
+def _nonce(challenge: str) -> str:
+    """For a command, which is not asked for one: it binds the ID token to the challenge."""
+    return _challenge(f"relaydeck nonce {challenge}")
 
 
 async def _authenticated(
@@ -299,7 +360,7 @@ def _with_query(url: str, query: dict[str, str]) -> str:
     return f"{url}{'&' if '?' in url else '?'}{urlencode(query)}"
 
 
-def _cookie(issuer: Issuer, value: str, seconds: int) -> tuple[bytes, bytes]:
+def _cookie(issuer: Issuer, value: str, seconds: int) -> Header:
     """Lax: the provider sends the browser back from another site."""
     secure = "; Secure" if issuer.redirect_uri.startswith("https:") else ""
     text = f"{COOKIE}={value}; Path=/console/sso; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"

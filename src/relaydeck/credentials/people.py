@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from relaydeck.credential import VIA
 from relaydeck.credentials import console_sessions, token_rows
 from relaydeck.credentials.console_sessions import SPENT, ConsoleSession, SessionLimits, session_digest, session_record
+from relaydeck.credentials.grants import Grant, read_grant
 from relaydeck.credentials.json_web_tokens import Claims, subject_slot
 from relaydeck.errors import Unauthorized
 from relaydeck.secret import Secret
@@ -34,7 +35,7 @@ class Person(NamedTuple):
     issuer: str
     subject: str
     name: str
-    role: str
+    role: str  # with the scope, as `Grant.stored` writes it: a version that cannot read that grants nothing
     rule: str
     sid: str = ""  # of the session at the provider, where it says that
 
@@ -57,7 +58,8 @@ def person_of(issuer: Issuer, claims: Claims) -> Person:
     if rule is None:
         raise Unauthorized("no rule of the settings gives this person a role")
     found_sid = sid if isinstance(sid, str) and len(sid) <= _LONGEST else ""
-    return Person(issuer.name, subject, name, rule.role, f"{issuer.name}: {rule}", found_sid)
+    role = Grant(role=rule.role, scope=rule.scope).stored
+    return Person(issuer.name, subject, name, role, f"{issuer.name}: {rule}", found_sid)
 
 
 class PersonSession(NamedTuple):
@@ -74,7 +76,8 @@ class PersonSession(NamedTuple):
         slot = subject_slot(self.digest)
         name, role = self.person.actor, self.person.role
         times = self.created_at, self.used_at
-        return ConsoleSession(*times, slot, name, name, role, self.digest, ends_at, rule=self.person.rule)
+        scope = read_grant(role).scope
+        return ConsoleSession(*times, slot, name, name, role, self.digest, ends_at, scope, self.person.rule)
 
     def refresh_token(self, secret: Secret) -> str:
         """Empty: the provider gave none."""

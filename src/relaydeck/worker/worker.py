@@ -10,7 +10,9 @@ from relaydeck.admin.idempotency import purge_each_hour
 from relaydeck.console.console import Console
 from relaydeck.console.page_request import Services
 from relaydeck.console.rendering import compile_templates
-from relaydeck.errors import StoreError
+from relaydeck.credential import Credential, Unverified
+from relaydeck.credentials.token_cache import FindOther
+from relaydeck.errors import StoreError, Unauthorized
 from relaydeck.http.metrics import EVENT_TRIES, MONITOR_CHECKS, SIGNER_CHECKS
 from relaydeck.http.pipeline import Call, Find, Reply, Route, Router, Routes
 from relaydeck.notifications.dispatcher import Dispatcher
@@ -87,6 +89,21 @@ class Worker(CoreWorker):
             routes["/"] = {"GET": Route("console", None, answer=_redirect)}
             below[b"console"] = self._find_console
         return Router(routes, below)
+
+    def _find_other_credential(self) -> FindOther | None:
+        """Also sessions of people who signed in with a command, where the settings name a provider."""
+        find = super()._find_other_credential()
+        if self._settings.console != "on" or not any(each.is_for_people for each in self._settings.issuers):
+            return find
+
+        def find_any(token: bytes, now: float) -> Credential:
+            if token.startswith(b"p-"):
+                raise Unverified(partial(self._console.bearer, token))
+            if find is None:
+                raise Unauthorized("the credential is unknown or revoked")
+            return find(token, now)
+
+        return find_any
 
     def _find_console(self, method: str, _path: str, raw_path: bytes) -> tuple[Route, str]:
         """Every path below `/console` is one route: the console finds its pages by itself."""
