@@ -12,7 +12,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # two cores, eight processes took 4 m 56 s and six took 5 m 41 s.
 TEST_PROCESSES := $(shell echo $$((4 * $$(nproc))))
 # What PyPI and npm do not provide: it is compiled, or comes from Debian's packages.
-TEST_TOOLS := $(VENV)/vault/server $(VENV)/geth/geth $(VENV)/bin/prometheus $(VENV)/bin/nginx $(VENV)/bin/haproxy \
+TEST_TOOLS := $(VENV)/vault/server $(VENV)/geth/geth $(VENV)/dex/dex $(VENV)/bin/prometheus \
+	$(VENV)/bin/nginx $(VENV)/bin/haproxy \
 	$(VENV)/bin/pgbouncer $(VENV)/buildah tests/console/browser/node_modules/.installed
 
 TEST_NODE := tests/node/node_modules/.installed tests/single_sign_on/node_modules/.installed
@@ -179,6 +180,11 @@ $(VENV)/vault/server: tests/vault/go.sum tests/vault/main.go | $(VENV)/.dev
 $(VENV)/geth/geth: tests/geth/go.sum | $(VENV)/.dev
 	@echo "building the test node geth (once; some minutes) …" >&2
 	@sh tests/geth/install $@
+	@touch $@
+
+$(VENV)/dex/dex: tests/dex/go.sum | $(VENV)/.dev
+	@echo "building the test identity provider Dex (once; some minutes) …" >&2
+	@sh tests/dex/install $@
 	@touch $@
 
 $(VENV)/generators/.installed: $(wildcard tests/proofs/generators/*.lock tests/proofs/generators/*.json tests/proofs/generators/pom.xml) | $(VENV)/.dev

@@ -22,7 +22,7 @@ import pytest
 QUICK, TEST, TOOLS, PROVE = "quick", "test", "tools", "prove"
 SLOW = "pytestmark = pytest.mark.slow"  # of a module
 # Compiled with Go, or from Debian's packages. `make prove` puts them below .venv.
-_PROGRAMS = frozenset({"server", "geth", "prometheus", "promtool", "nginx", "haproxy", "pgbouncer"})
+_PROGRAMS = frozenset({"server", "geth", "dex", "prometheus", "promtool", "nginx", "haproxy", "pgbouncer"})
 _BROWSER = "playwright"
 _STARTERS = frozenset({"subprocess", "multiprocessing", "pty"})
 _FOLLOWED = frozenset({"tests", "pages"})

@@ -1,0 +1,106 @@
+"""People sign in at Dex, a provider that differs from the certified one: no logout, no `iss` parameter, no session."""
+
+import json
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import pytest
+
+from tests.dex.process import PERSON, Dex, running_dex
+from tests.single_sign_on.process import Browser, age_checks
+from tests.support.running import Running, eventually, free_port
+from tests.support.seeding import issue
+
+VERIFIER = "v" * 50
+CHALLENGE = urlsafe_b64encode(sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+
+
+class Scene(NamedTuple):
+    running: Running
+    dex: Dex
+    console: str
+
+    def signed_in(self) -> Browser:
+        browser = Browser(self.console)
+        answer = browser.sign_in("kilgore")
+        assert answer.status_code == 200, answer.text
+        return browser
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("dex")
+    home = folder / "home"
+    token, port = issue(home, "root", "admin"), free_port()
+    console = f"http://127.0.0.1:{port}/console"
+    with running_dex(folder, console) as dex:
+        issuers = json.dumps([dex.settings()])
+        with Running(home, at=str(port), token=token, monitor_interval_seconds="0", issuers=issuers) as running:
+            yield Scene(running, dex, console)
+
+
+def test_a_person_signs_in_and_is_checked_again_and_again(scene: Scene) -> None:
+    kilgore = scene.signed_in()
+    for _ in range(3):
+        age_checks(scene.running.home, 901)
+        assert kilgore.page("/relayers").status_code == 200
+    found = scene.running.ask("GET", "/admin/v1/audit?actor=person:kilgore@kilgore.trout").json["data"]
+    assert {(each["actor"], each["action"]) for each in found} == {(f"person:{PERSON}", "session.opened")}
+
+
+def test_a_command_signs_a_person_in(scene: Scene) -> None:
+    begun = urlencode({"port": "50000", "challenge": CHALLENGE, "state": "s" * 20})
+    place = Browser(scene.console).authorise_for_command("kilgore", f"{scene.console}/sso/command?{begun}")
+    form = {"code": parse_qs(urlsplit(place).query)["code"][0], "code_verifier": VERIFIER}
+    answers = [httpx.post(f"{scene.console}/sso/token", data=form, timeout=60) for _ in range(2)]
+    assert [each.status_code for each in answers] == [200, 401]
+    session = answers[0].json()["access_token"]
+    for _ in range(2):
+        who = scene.running.ask("GET", "/admin/v1/whoami", token=session).json["data"]
+        assert (who["actor"], who["role"]) == (f"person:{PERSON}", "viewer")
+        age_checks(scene.running.home, 901)
+    httpx.post(f"{scene.console}/sso/revoke", data={"token": session})
+    assert scene.running.ask("GET", "/admin/v1/whoami", token=session).status == 401
+
+
+def test_a_replayed_code_is_refused(scene: Scene) -> None:
+    browser = Browser(scene.console)
+    place = browser.authorise("kilgore")
+    cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+    assert [httpx.get(place, headers={"Cookie": cookie}).status_code for _ in range(2)] == [200, 401]
+
+
+def test_signing_out_ends_the_session_here_because_the_provider_has_no_logout(scene: Scene) -> None:
+    kilgore = scene.signed_in()
+    (token,) = {each for each in kilgore.page("/relayers").text.split('"') if len(each) == 64 and each.isalnum()}
+    answer = kilgore.post(f"{scene.console}/sign-out", {"form_token": token})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in")
+    assert kilgore.page("/relayers").status_code == 303
+
+
+# Last: these restart the provider
+
+
+def test_after_a_rotation_of_keys_people_sign_in_and_a_forgotten_session_ends(scene: Scene) -> None:
+    kilgore, before = scene.signed_in(), scene.dex.keys()
+    scene.dex.stop()
+    scene.dex.start()
+    assert set(before).isdisjoint(scene.dex.keys())
+    eventually(lambda: Browser(scene.console).sign_in("kilgore").status_code == 200)
+    age_checks(scene.running.home, 601)
+    assert kilgore.page("/relayers").status_code == 303
+
+
+def test_while_the_provider_is_down_sessions_go_on_for_a_bounded_time(scene: Scene) -> None:
+    kilgore = scene.signed_in()
+    place = Browser(scene.console).authorise("kilgore")
+    scene.dex.stop()
+    age_checks(scene.running.home, 700)
+    assert kilgore.page("/relayers").status_code == 200
+    age_checks(scene.running.home, 300)
+    assert kilgore.page("/relayers").status_code == 303
+    assert place.startswith(scene.dex.callback)
