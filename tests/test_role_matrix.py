@@ -1,4 +1,7 @@
-"""Every operation, with every role, on every interface that offers it: allowed exactly where its entry says."""
+"""Every operation, with every role, on every interface that offers it: allowed exactly where its entry says.
+
+Also with every role that is limited to a scope, for a record inside and for one outside, which is as good as unknown.
+"""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -6,12 +9,14 @@ from http import HTTPStatus
 import pytest
 
 from relaydeck.api.operation import ADMIN, CONTRACT_OPERATIONS, Operation
-from relaydeck.api.operations import OPERATIONS
+from relaydeck.api.operations import OPERATIONS, SCOPED, WHOLE_SERVICE
 from relaydeck.cli.reply import Json, Refused
 from relaydeck.cli.server_target import ServerTarget
 from relaydeck.console.page_request import PAGES
+from relaydeck.credentials.grants import Grant
 from relaydeck.errors import OperatorError
 from relaydeck.roles import Role, requirement
+from relaydeck.scope import Scope
 from relaydeck.secret import Secret
 from tests.conftest import DEMO
 from tests.console.conftest import Operator
@@ -20,13 +25,47 @@ from tests.support.seeding import issue
 
 EVERY = (*CONTRACT_OPERATIONS, *OPERATIONS)
 # Whoever is signed in may choose a view, which only the browser keeps.
-FORMS = sorted((path, each["POST"].permission) for path, each in PAGES.items() if "POST" in each and path != "/view")
+FORMS = {path: each["POST"].operation for path, each in PAGES.items() if "POST" in each and path != "/view"}
+LIMITED = [role for role in Role if role not in (Role.OWNER, Role.ADMIN)]  # those that can have a scope
+MINE = """
+[networks.mine]
+network_type = "evm"
+chain_id = 11155111
+native_symbol = "ETH"
+rpc_urls = [{ url = "http://127.0.0.1:9/rpc" }]
+labels = { team = "a" }
+
+[[signers]]
+id = "mine"
+type = "plain"
+config = { key = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f362318" }
+
+[[notifications]]
+id = "mine"
+type = "webhook"
+url = "https://hooks.example.com/mine"
+
+[[relayers]]
+id = "mine"
+name = "Mine"
+network = "mine"
+network_type = "evm"
+signer_id = "mine"
+notification_id = "mine"
+labels = { team = "a" }
+"""
+# Where an empty document is refused before the record is looked for.
+BODIES: dict[str, Json] = {
+    "relayer_rpc": {"jsonrpc": "2.0", "id": 1, "method": "other", "params": {}},
+    "explain_estimate": {"transaction": "0x"},
+}
+OUTSIDE = {"networks": "sepolia", "signers": "ops", "notifications": "pager", "relayers": "sepolia-1"}
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     home = tmp_path_factory.mktemp("roles") / "home"
-    assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
+    assert run_command(home, "apply", "-", stdin=DEMO + MINE).returncode == 0
     with Running(home, token=issue(home, "root", "admin"), rate_limit_per_second="0") as running:
         yield running
 
@@ -34,6 +73,25 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def tokens(served: Running) -> dict[Role, str]:
     return {role: issue(served.home, f"the {role.value}", role.value) for role in Role}
+
+
+@pytest.fixture(scope="module")
+def limited(served: Running) -> dict[Role, str]:
+    grants = {role: Grant(role=role, scope=Scope(labels={"team": "a"})).stored for role in LIMITED}
+    return {role: issue(served.home, f"limited {role.value}", kind) for role, kind in grants.items()}
+
+
+def _refusal(operation: Operation, role: Role) -> str:
+    """Why a credential with this role and a scope may not use the operation at all; empty when it may."""
+    if operation.permission not in role.permissions:
+        return requirement(operation.permission)
+    return WHOLE_SERVICE if operation.root == ADMIN and operation.name not in SCOPED else ""
+
+
+def _names(operation: Operation) -> tuple[str, ...]:
+    """A record outside, a name that nothing has, and a record inside."""
+    outside = OUTSIDE.get(operation.path.partition("/")[0]) if operation.has_identifier else None
+    return (outside, "none", "mine") if outside else ("none",)
 
 
 def _allowed(operation: Operation) -> set[Role]:
@@ -50,6 +108,43 @@ def test_over_http(served: Running, tokens: dict[Role, str], operation: Operatio
     refused = [answers[role] for role in Role if role not in _allowed(operation)]
     assert {each.status for each in refused} <= {refusal}
     assert {each.headers["relaydeck-reason"] for each in refused} <= {requirement(operation.permission)}
+
+
+@pytest.mark.parametrize("operation", EVERY, ids=lambda each: each.root[1:] + each.name)
+def test_within_a_scope_over_http(served: Running, limited: dict[Role, str], operation: Operation) -> None:
+    body: Json | None = None if operation.method == "GET" else BODIES.get(operation.name, {})
+    no_match = {"If-Match": '"another"'} if operation.conditional else {}  # so that nothing changes
+    for role, token in limited.items():
+        refusal, answers = _refusal(operation, role), []
+        for name in _names(operation):
+            path = "/".join(name if part.startswith("{") else part for part in operation.whole_path.split("/"))
+            answer = served.ask(operation.method, path, body, token=token, headers={"X-Request-Id": "one", **no_match})
+            assert (answer.status in (401, 403)) == bool(refusal), (role, name, answer)
+            if refusal:
+                assert answer.headers["relaydeck-reason"] == refusal
+            answers.append((answer.status, answer.body.decode().replace(name, "…")))
+        if len(answers) > 1:
+            outside, unknown, inside = answers
+            assert outside == unknown, role
+            assert refusal or (unknown[0], inside[0] == HTTPStatus.NOT_FOUND) == (HTTPStatus.NOT_FOUND, False), answers
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+def test_within_a_scope_by_a_command(served: Running, limited: dict[Role, str], operation: Operation) -> None:
+    document: Json | None = None if operation.request is None else {}
+    for role, token in limited.items():
+        target = ServerTarget(f"http://127.0.0.1:{served.port}", Secret(token))
+        for name in _names(operation)[:2]:  # what changes is changed once, over HTTP
+            status = 0
+            try:
+                target.call(operation, name if operation.has_identifier else "", document=document)
+            except Refused as refused:
+                status = refused.status
+            except OperatorError as error:
+                assert _refusal(operation, role), error
+                continue
+            assert (status == HTTPStatus.FORBIDDEN) == bool(_refusal(operation, role)), (role, status)
+            assert status or not OUTSIDE.get(operation.path.partition("/")[0]) or not operation.has_identifier
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
@@ -69,14 +164,17 @@ def test_by_a_command_against_a_server(served: Running, tokens: dict[Role, str],
     assert found == _allowed(operation)
 
 
-@pytest.mark.parametrize(("path", "permission"), FORMS)
-def test_forms_of_the_console(served: Running, tokens: dict[Role, str], path: str, permission: str) -> None:
-    signed_in = {role for role in Role if "look" in role.permissions}
-    found = set()
-    for role in signed_in:
-        answer = Operator(served.port).sign_in(tokens[role]).post(path.replace("{id}", "none"))
-        found |= set() if answer.status == HTTPStatus.FORBIDDEN else {role}
-    assert found == {role for role in signed_in if permission in role.permissions}
+@pytest.mark.parametrize("path", FORMS)
+def test_forms_of_the_console(served: Running, tokens: dict[Role, str], limited: dict[Role, str], path: str) -> None:
+    found, operation = set[str](), FORMS[path]
+    signed_in = [role for role in Role if "look" in role.permissions]
+    within = [role for role in LIMITED if role in signed_in]
+    expected = {tokens[role] for role in signed_in if operation.permission in role.permissions}
+    expected |= {limited[role] for role in within if not _refusal(operation, role)}
+    for token in [*(tokens[role] for role in signed_in), *(limited[role] for role in within)]:
+        answer = Operator(served.port).sign_in(token).post(path.replace("{id}", "none"))
+        found |= set() if answer.status == HTTPStatus.FORBIDDEN else {token}
+    assert found == expected
 
 
 def test_who_can_sign_in_to_the_console(served: Running, tokens: dict[Role, str]) -> None:

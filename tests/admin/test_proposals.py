@@ -182,6 +182,7 @@ def test_a_refused_change_is_refused_at_once(guarded: Admin) -> None:
     assert guarded.get("proposals") == []
 
 
+@pytest.mark.parametrize("home", ENGINES, indirect=True)
 def test_an_approval_against_a_change_in_between_says_what_changed(guarded: Admin) -> None:
     first = proposed(guarded, "PATCH", "relayers/sepolia-1", {"name": "First"})
     document = {"networks": {"sepolia": {"network_type": "evm", "chain_id": 11155111, "native_symbol": "Y"}}}
@@ -213,6 +214,7 @@ def test_of_two_approvals_at_once_one_applies(guarded: Admin) -> None:
     assert (audited.count("change.applied"), audited.count("relayer.updated")) == (1, 1)
 
 
+@pytest.mark.parametrize("home", ENGINES, indirect=True)
 def test_a_token_is_the_author_and_whom_the_author_made_and_who_made_the_author(guarded: Admin) -> None:
     made = token_of(guarded, "made", kind="owner")
     by_made = guarded.ask("POST", "tokens", {"name": "grandchild", "kind": "owner"}, token=made).json["data"]["token"]
@@ -328,6 +330,7 @@ def test_the_number_of_open_proposals_is_bounded(guarded: Admin) -> None:
     assert refusal(answer) == (409, message)
 
 
+@pytest.mark.parametrize("home", ENGINES, indirect=True)
 def test_an_expired_proposal_cannot_be_approved_and_its_request_is_erased(guarded: Admin) -> None:
     first = proposed(guarded, "PATCH", "relayers/sepolia-1", {"name": "First"})
     with opened(guarded.running.home) as store, store.database.transaction() as transaction:
@@ -357,6 +360,7 @@ class _Services:
             return work(self._store)
 
 
+@pytest.mark.parametrize("home", ENGINES, indirect=True)
 async def test_a_proposal_that_expires_during_its_approval_is_not_applied(guarded: Admin) -> None:
     proposal = proposed(guarded, "PATCH", "signers/ops", {"labels": {"a": "b"}})
     with opened(guarded.running.home) as store:
