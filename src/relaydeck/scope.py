@@ -18,6 +18,7 @@ from relaydeck.fields import value_type
 from relaydeck.identifiers import Identifier, identifier_problem
 
 MOST_LABELS = 32
+OUTSIDE = "it would be outside the scope of the credential"
 SHARED_NETWORK = "this network is shared: the scope of the credential neither lists it nor has its labels"
 _MOST_NAMED = 1000
 # None of these characters needs an escape in JSON or has a meaning in SQL: the store looks for a pair in the JSON text.

@@ -79,12 +79,12 @@ def _references(asked: ApplyRequest) -> dict[Reference, Secret | str]:
 @handles(APPLY)
 async def apply(services: ServedServices, request: Request) -> Content | OwnTransaction:
     expected, thread = _expected_revision(request), services.applies
-    planner, plan_only, questions = await thread.run(lambda store: _prepare(store, request, services))
+    planner, plan_only, questions = await thread.run(lambda store: _prepare(store, request, services), services.scope)
     # Drivers are asked before the transaction, because a key system may take its time.
     addresses = await find_addresses(services.keys, questions)
     if plan_only:
         with _without_collections(request.is_large):
-            return await thread.run(lambda store: _planned(store, planner, addresses, expected))
+            return await thread.run(lambda store: _planned(store, planner, addresses, expected), services.scope)
     applied = _RequestedChange(thread, planner, addresses, expected)
     return OwnTransaction(applied.change, applied.transact)
 
@@ -97,7 +97,7 @@ def _prepare(store: Store, request: Request, services: ServedServices) -> tuple[
         references = _references(asked)
         file = read_parsed(asked.document, lambda each: references.get(each, _NOT_GIVEN))
         release(asked.document)
-    planner = FilePlanner(file, asked.prune, services.urls)
+    planner = FilePlanner(file, asked.prune, services.urls, scope=services.scope)
     questions = planner.questions(store.database.read, store.vault, services.keys.bound_types)
     return planner, asked.plan_only, questions
 
@@ -143,7 +143,8 @@ class _RequestedChange:
             return reply
 
         try:
-            return self._apply.run(in_transaction)
+            with store.database.within(self._planner.scope):
+                return self._apply.run(in_transaction)
         except (MistakenDocument, PlanChanged) as refusal:
             self._refusal = refusal
             with store.database.transaction() as transaction:

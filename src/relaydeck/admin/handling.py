@@ -25,6 +25,7 @@ from relaydeck.http.envelope import Pagination
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.http.request import path_identifier, query_parameters
 from relaydeck.provisioning.planner import UrlRules
+from relaydeck.scope import Scope
 from relaydeck.settings.model import Settings
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.store.changes import ChangeContext
@@ -128,6 +129,7 @@ class Services(Protocol):
     settings: Settings
     urls: UrlRules
     keys: SignerKeys
+    scope: Scope | None
     local_actor: str  # an operator on the machine; empty: the caller is none
 
     @property

@@ -293,7 +293,7 @@ async def _run_again(services: Services, proposal: str, kind: EventKind, reason:
     if waiting.if_match:
         headers[b"if-match"] = waiting.if_match.encode()
     call = Call(waiting.argument, headers, waiting.body, b"", None)
-    outcome = await HANDLERS[operation.name](_for_author(services, waiting.author), Request(call, operation))
+    outcome = await HANDLERS[operation.name](_for_author(services, waiting), Request(call, operation))
     assert not isinstance(outcome, Content)
     held_up = outcome.change if isinstance(outcome, OwnTransaction) else outcome
 
@@ -319,13 +319,13 @@ def _find_waiting(store: Store, proposal: str) -> _Waiting:
         raise NotPossible(str(damage)) from None
 
 
-def _for_author(services: Services, author: str) -> Services:
+def _for_author(services: Services, waiting: _Waiting) -> Services:
     """An approval on the machine gives a remote author no more than an approval over HTTP."""
-    if not services.local_actor or author.startswith("cli:"):
-        return services
-    remote = copy(services)
-    remote.local_actor, remote.urls = "", urls_over_http(services.settings)
-    return remote
+    author = copy(services)
+    author.scope = waiting.scope
+    if services.local_actor and not waiting.author.startswith("cli:"):
+        author.local_actor, author.urls = "", urls_over_http(services.settings)
+    return author
 
 
 def _make(context: ChangeContext, waiting: _Waiting, held_up: Change) -> None:

@@ -96,6 +96,7 @@ class ServedServices:
     """`estimator` makes estimates and has their nodes, `keys` reaches those of signers."""
 
     local_actor = ""
+    scope: Scope | None = None  # of the credential that sends the request
 
     def __init__(self, settings: Settings, estimator: Estimator, keys: SignerKeys) -> None:
         self.settings = settings
@@ -112,6 +113,7 @@ class ServedServices:
         if scope is None:
             return self
         scoped = copy(self)
+        scoped.scope = scope
         scoped.read = partial(self._reads.run, scope=scope)
         return scoped
 

@@ -47,6 +47,7 @@ from relaydeck.provisioning.mistakes import MistakenFile
 from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.planner import UrlRules
 from relaydeck.provisioning.references import Resolver
+from relaydeck.scope import Scope
 from relaydeck.settings.model import Settings, read_settings
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.signers.known_addresses import KnownAddresses, find_addresses
@@ -112,14 +113,15 @@ class HomeServices:
         self.keys = SignerKeys(settings)
         # From the settings of the command, which may differ from those of the service: the hint holds for both.
         self.urls = UrlRules(webhooks=WebhookRule(settings.webhook_allow))
+        self.scope: Scope | None = None  # except for the change of a proposal whose author has one
         self._store = store
 
     @cached_property
     def estimator(self) -> Estimator:
         return Estimator(fee_options(self.settings))
 
-    async def read(self, work: Callable[[Store], Result]) -> Result:
-        with self._store.database.snapshot():
+    async def read(self, work: Callable[[Store], Result], scope: Scope | None = None) -> Result:
+        with self._store.database.snapshot(), self._store.database.within(scope):
             return work(self._store)
 
     async def examine(self) -> list[Finding]:

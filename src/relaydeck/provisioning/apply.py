@@ -19,6 +19,7 @@ from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.plan_revision import RECORD_CHANGES, plan_revision, require_same
 from relaydeck.provisioning.planner import NO_RULES, UrlRules, key_questions, make_plan
 from relaydeck.provisioning.stored import ORIGIN, Stored
+from relaydeck.scope import Scope
 from relaydeck.signers import signer_changes
 from relaydeck.signers.known_addresses import KnownAddresses, Questions
 from relaydeck.store.audit import AuditLog
@@ -80,6 +81,7 @@ class FilePlanner(NamedTuple):
     prune: bool
     urls: UrlRules = NO_RULES
     refusal: Callable[[list[Mistake]], Exception] = mistaken_document  # of a file with mistakes
+    scope: Scope | None = None  # of the credential whose file it is, in which every read is made
 
     def questions(self, read: ReadRows, vault: Vault, bound_types: frozenset[str]) -> Questions:
         """What drivers have to be asked before `plan`."""
@@ -87,7 +89,8 @@ class FilePlanner(NamedTuple):
 
     def plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses, expected: str = "") -> Plan:
         """Raises the refusal, with every mistake, or PlanChanged when it is not the plan with the expected revision."""
-        plan = make_plan(self.file, Stored(read, vault), addresses, prune=self.prune, urls=self.urls)
+        stored = Stored(read, vault)
+        plan = make_plan(self.file, stored, addresses, prune=self.prune, urls=self.urls, scope=self.scope)
         if mistakes := self.file.mistakes + plan.mistakes:
             raise self.refusal(mistakes)
         plan.revision = plan_revision(plan, read, vault.plan_key, prune=self.prune)

@@ -11,7 +11,7 @@ from relaydeck.identifiers import new_identifier
 from relaydeck.networks.model import RpcUrl
 from relaydeck.networks.node_rule import EVERY_NODE, NodeRule
 from relaydeck.notifications.webhook_rule import WebhookRule
-from relaydeck.provisioning.declared_records import RECORD_TYPES, Declared, DeclaredRecord, Resource
+from relaydeck.provisioning.declared_records import RECORD_TYPES, REFERRING, Declared, DeclaredRecord, Resource
 from relaydeck.provisioning.mistakes import TooManyMistakes
 from relaydeck.provisioning.plan import (
     UNCHANGED,
@@ -26,6 +26,7 @@ from relaydeck.provisioning.plan import (
 from relaydeck.provisioning.reader import Missing, Partial, Values, may_be, missing_in
 from relaydeck.provisioning.stored import Stored, StoredRecord
 from relaydeck.quantities import first_few
+from relaydeck.scope import OUTSIDE, SHARED_NETWORK, Scope
 from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses, Questions
 from relaydeck.signers.signer_types import SHAPES, NewSigner, hints
 
@@ -46,13 +47,22 @@ _MOST_NAMED = 3
 
 
 def make_plan(
-    declared: Declared, stored: Stored, addresses: KnownAddresses, *, prune: bool, urls: UrlRules = NO_RULES
+    declared: Declared,
+    stored: Stored,
+    addresses: KnownAddresses,
+    *,
+    prune: bool,
+    urls: UrlRules = NO_RULES,
+    scope: Scope | None = None,
 ) -> Plan:
-    planner = _Planner(declared, stored, addresses, urls)
+    """`scope`: that of the credential whose file it is, in which `stored` reads."""
+    planner = _Planner(declared, stored, addresses, urls, scope)
     with suppress(TooManyMistakes):
         planner.plan_all()
         if prune:
             planner.plan_removals()
+        if scope is not None:
+            planner.check_scope(scope)
     return planner.plan
 
 
@@ -65,13 +75,17 @@ def key_questions(declared: Declared, stored: Stored, bound_types: frozenset[str
 
 
 class _Planner:
-    def __init__(self, declared: Declared, stored: Stored, addresses: KnownAddresses, urls: UrlRules) -> None:
+    def __init__(
+        self, declared: Declared, stored: Stored, addresses: KnownAddresses, urls: UrlRules, scope: Scope | None
+    ) -> None:
         self.plan = Plan()
         self._declared = declared
         self._stored = stored
         self._addresses = addresses
         self._urls = urls
+        self._scope = scope
         self._relayer_ids: set[str] = set()
+        self._relayers: dict[str, tuple[str, Any]] = {}  # with a scope: by id, the place and the record as it will be
         self._signers: dict[str, NewSigner] = {}  # of the file, once they are complete
         self._answers: dict[str, KeyAnswer | None] = {}  # by signer
 
@@ -94,11 +108,14 @@ class _Planner:
     def _plan_record(self, declared: DeclaredRecord, name: str, values: Values) -> None:
         resource = declared.resource
         found = self._stored.find(resource, name)
+        values = self._claimed(values, found and found.record)
         complete = self._complete(values, found)
         if complete is None:
             return
         after = self._with_nodes(declared, RECORD_TYPES[resource](**complete), found)
         self._check_webhook(declared, after, found)
+        if self._scope is not None and resource == "relayers":
+            self._relayers[name] = declared.place, after
         changes = tuple(differences(found.record, after, damaged=found.damaged)) if found else ()
         if changes or found is None:
             title = values["name"] if resource == "relayers" else ""
@@ -218,6 +235,7 @@ class _Planner:
 
     def _plan_signer(self, declared: DeclaredRecord) -> None:
         before = self._stored.signer(declared.name)
+        declared = declared._replace(values=self._claimed(declared.values, before))
         self.plan.pinned.append(Pinned("signers", declared.name, declared.values, before))
         if before is None:
             self._plan_new_signer(declared)
@@ -290,8 +308,8 @@ class _Planner:
         settled = named | set(relayers)
         mentioned = {(each.resource, each.record): each.place for each in reversed(self._declared.mentions)}
         for resource in _REFERRED_TO:
-            for record in self._stored.applied(resource):
-                if record not in self._declared.places[resource]:
+            for record, labels in self._stored.applied(resource).items():
+                if record not in self._declared.places[resource] and self._owns(resource, record, labels):
                     user = mentioned.get((resource, record)) or self._remaining_user(resource, record, settled)
                     self._plan_removal(resource, record, user)
 
@@ -311,8 +329,50 @@ class _Planner:
         self.plan.steps.append(step)
 
     def _remaining_user(self, resource: Resource, record: str, settled: set[str]) -> str:
-        users = (each for each in self._stored.referring(resource, record) if each not in settled)
-        return next((f"the relayer {each!r}" for each in users), "")
+        users = self._stored.referring(resource, record)
+        remaining = next((f"the relayer {each!r}" for each in users if each not in settled), "")
+        if remaining or self._scope is None:
+            return remaining
+        return "another relayer" if self._stored.count_referring(resource, record) > len(users) else ""
+
+    # The scope of a credential. Whether a record is inside is decided as of the end of the plan
+
+    def _claimed(self, values: Values, before: Any) -> Values:
+        """With the labels of the scope: a new record gets them, and one that carries them keeps them."""
+        scoped = {} if self._scope is None else self._scope.labels
+        stored = scoped if before is None else getattr(before, "labels", msgspec.UNSET) or {}
+        kept = {name: value for name, value in scoped.items() if stored.get(name) == value}
+        return values | {"labels": kept | values.get("labels", {})} if kept else values
+
+    def _owns(self, resource: Resource, record: str, labels: dict[str, str]) -> bool:
+        """Whether pruning may remove a record, which may only be used by what is inside."""
+        if self._scope is None:
+            return True
+        if resource == "networks":
+            return self._scope.may_change_network(record, labels)
+        return self._scope.carried_by(labels)
+
+    def check_scope(self, scope: Scope) -> None:
+        for name, (place, each) in self._relayers.items():
+            if not scope.has_relayer(name, each.network, each.labels):
+                self.plan.note_mistake(place, OUTSIDE)
+        used = {(kind, getattr(each, REFERRING[kind])) for kind in _REFERRED_TO for _, each in self._relayers.values()}
+        removed = {step.name for step in self.plan.steps if step.action == "remove" and step.resource == "relayers"}
+        for step in self.plan.steps:
+            kind, name = step.resource, step.name
+            if kind == "relayers" or step.action == "remove":
+                continue
+            place, after = self._declared.places[kind][name], step.subject
+            others = {*self._stored.referring(kind, name)} - removed - {*self._relayers}
+            listed = kind == "networks" and name in scope.networks
+            if not (listed or others or (kind, name) in used or scope.carried_by(after.labels)):
+                self.plan.note_mistake(place, OUTSIDE)
+            elif kind == "networks" and step.action == "change" and not self._may_change_network(scope, name):
+                self.plan.note_mistake(place, SHARED_NETWORK)
+
+    def _may_change_network(self, scope: Scope, name: str) -> bool:
+        found: Any = self._stored.find("networks", name)
+        return scope.may_change_network(name, found.record.labels or {})
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,7 @@ from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_types import NewSigner
 from relaydeck.store.database import ReadRows, Row
 from relaydeck.store.rows import in_list, slices
+from relaydeck.store.scoped import EVERYTHING
 from relaydeck.store.vault import Vault
 
 _NAMES_AT_ONCE = 4096
@@ -95,15 +96,22 @@ class Stored:
             rows += self._read(sql, {"origin": ORIGIN, **values})
         return _by_name((row.id, row.name) for row in rows)
 
-    def applied(self, resource: Resource) -> list[str]:
-        """Every record of a resource that an apply created, oldest first."""
-        sql = f"SELECT {IDENTITY[resource]} AS record FROM {resource} WHERE origin = :origin ORDER BY seq"
-        return [row.record for row in self._read(sql, {"origin": ORIGIN})]
+    def applied(self, resource: Resource) -> dict[str, dict[str, str]]:
+        """The labels of every record of a resource that an apply created, by name, oldest first."""
+        sql = f"SELECT {IDENTITY[resource]} AS record, labels FROM {resource} WHERE origin = :origin ORDER BY seq"
+        rows = self._read(sql, {"origin": ORIGIN})
+        return {row.record: msgspec.json.decode(row.labels) if row.labels else {} for row in rows}
 
     def referring(self, resource: Resource, record: str) -> list[str]:
         """The ids of the relayers that refer to a record."""
         sql = f"SELECT id FROM relayers WHERE {REFERRING[resource]} = :record ORDER BY seq"
         return [row.id for row in self._read(sql, {"record": record})]
+
+    def count_referring(self, resource: Resource, record: str) -> int:
+        """Also those outside the scope of a credential."""
+        sql = f"{EVERYTHING}SELECT count(*) AS total FROM relayers WHERE {REFERRING[resource]} = :record"
+        total: int = self._read(sql, {"record": record})[0].total
+        return total
 
 
 def _by_name(relayers: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

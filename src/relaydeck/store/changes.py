@@ -7,19 +7,19 @@ statement, if the audit log shows that nobody has changed the same records since
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from relaydeck.errors import Forbidden, RecordExists, RecordNotFound, StillInUse
-from relaydeck.scope import SHARED_NETWORK
+from relaydeck.errors import Forbidden, NotPossible, RecordExists, RecordNotFound, StillInUse
+from relaydeck.scope import OUTSIDE, SHARED_NETWORK
 from relaydeck.store import audit
 from relaydeck.store.audit import AuditEntry, AuditLog, EntryContent, Head, StagedEntries, stage_entries
 from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.protection import Guard
 from relaydeck.store.record_table import Facts, R, RecordTable, StoredValues, difference, record_facts, to_json
-from relaydeck.store.rows import Stage, StagedRows
+from relaydeck.store.rows import Stage, StagedRows, slices
 from relaydeck.store.scoped import EVERYTHING
 from relaydeck.store.sealing import Keyring
 from relaydeck.store.vault import Vault
@@ -31,6 +31,7 @@ from relaydeck.store.vault import Vault
 # was removed in between, and compares what it holds with the rows that are there. P is written in the transaction that
 # prunes, and read after the removals: pruning that happens between two reads is noticed.
 KEPT_REVISIONS = 100_000
+_NAMES_AT_ONCE = 4096
 
 
 def remove_row(transaction: Transaction, table: str, seq: int) -> None:
@@ -164,7 +165,7 @@ def require_inside(transaction: Transaction, table: str, record: str) -> None:
     if transaction.statements is None:
         return
     if not transaction.one(f"SELECT 1 FROM {table} WHERE {_identity(table)} = :record", {"record": record}):
-        raise Forbidden("the record would be outside the scope of this credential")
+        raise Forbidden(OUTSIDE)
 
 
 _MOST_NAMED = 5
@@ -279,12 +280,14 @@ class RowChanges:
     def __init__(self, tables: Sequence[str]) -> None:
         self._tables = tables
         self._rows: dict[tuple[str, Kind], list[StoredValues]] = defaultdict(list)
+        self._names: dict[tuple[str, Kind], list[str]] = defaultdict(list)
         self._entries: list[EntryContent] = []
         self._staged: dict[tuple[str, Kind], StagedRows] = {}
         self._staged_entries: StagedEntries
 
     def add(self, change: RowChange) -> None:
         self._rows[change.table, change.kind].append(change.values)
+        self._names[change.table, change.kind].append(change.record)
         self._entries += change.entries
 
     def stage(self, stage: Stage) -> None:
@@ -299,6 +302,7 @@ class RowChanges:
         transaction = context.transaction
         transaction.allow_long_statements()
         context.look(self._entries)
+        self._refuse_taken(transaction)
         for table in self._tables:
             if rows := self._staged.get((table, "created")):
                 transaction.insert_all(table, rows, context.new_values(table))
@@ -309,7 +313,25 @@ class RowChanges:
         for table in reversed(self._tables):
             if rows := self._staged.get((table, "deleted")):
                 remove_rows(transaction, table, rows)
+        self._require_inside(transaction)
         context.look(self._entries)
         context.audit.append_staged(transaction, self._staged_entries, moment=context.now, actor=context.actor)
         if any(kind == "deleted" for _, kind in self._staged):
             prune_removals(transaction)
+
+    def _refuse_taken(self, transaction: Transaction) -> None:
+        """What exists outside the scope of the credential was planned as a creation. Raises NotPossible."""
+        for table, kind, names in self._names_in_scope(transaction):
+            if kind == "created" and (taken := transaction.present(table, _identity(table), names, everything=True)):
+                raise NotPossible(f"the {table[:-1]} {min(taken)!r} cannot be created: its {_identity(table)} is taken")
+
+    def _require_inside(self, transaction: Transaction) -> None:
+        """Raises Forbidden. Planning has looked already."""
+        for table, kind, names in self._names_in_scope(transaction):
+            if kind != "deleted" and transaction.present(table, _identity(table), names) != {*names}:
+                raise Forbidden(OUTSIDE)
+
+    def _names_in_scope(self, transaction: Transaction) -> Iterator[tuple[str, Kind, Sequence[str]]]:
+        """Some at a time. None, if the credential has no scope."""
+        for (table, kind), names in self._names.items() if transaction.statements is not None else ():
+            yield from ((table, kind, some) for _, some in slices(names, _NAMES_AT_ONCE))
