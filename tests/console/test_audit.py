@@ -129,3 +129,25 @@ def test_who_may_not_apply_has_no_button(served: Running, looker: Operator) -> N
     update(served, "relayers/seen", {"name": "other"})
     assert "/revert" not in looker.text("/audit?record=seen")
     assert looker.post("/audit/1/revert").status == 403
+
+
+def test_a_pause_is_taken_back_from_its_entry(served: Running, operator: Operator) -> None:
+    create(served, "stopped")
+    for verb, opposite in (("pause", "resume"), ("resume", "pause")):
+        assert served.ask("POST", f"/admin/v1/relayers/stopped/{verb}").status == 200
+        page = operator.text(f"/audit?record=stopped&action=relayer.{verb}d")
+        row = page.partition('<td class="changes">')[2].partition("</td>")[0]
+        assert [f'name="verb" value="{opposite}"' in row, 'name="relayer" value="stopped"' in row] == [True, True]
+        assert f"{opposite.capitalize()} 1 relayer?" in plain(
+            operator.post("/relayers/selected", {"verb": opposite, "relayer": "stopped"})
+        )
+
+
+def test_a_secret_that_was_replaced_says_why_it_does_not_come_back(served: Running, operator: Operator) -> None:
+    update(served, "notifications/pager", {"signing_key": "yet another"})
+    create(served, "noded", custom_rpc_urls=[{"url": "https://node.example.com/key"}])
+    update(served, "relayers/noded", {"custom_rpc_urls": []})
+    for record, link in (("pager", "/console/notifications/pager#edit"), ("noded", "/console/relayers/noded/edit")):
+        page = operator.text(f"/audit?record={record}&by=people")
+        assert f'Cannot be reverted: a secret is not kept. <a href="{link}">Replace it</a>' in page
+    assert served.ask("DELETE", "/admin/v1/relayers/noded").status == 200

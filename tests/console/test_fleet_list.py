@@ -3,7 +3,7 @@
 import csv
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ from relaydeck.relayers import balance_history, snapshots
 from relaydeck.relayers.balance_history import BalancePeriod
 from relaydeck.relayers.snapshots import Incident, StoredRunway
 from tests.console.conftest import Operator, plain
-from tests.support.running import Running
+from tests.console.test_network_form import fields, problems
+from tests.support.running import Answer, Running
 from tests.support.seeding import fill, issue, opened, relayer
 
 COUNT = 60  # more than a page
@@ -75,3 +76,118 @@ def test_a_filter_is_kept_by_all_that_match(running: Running, operator: Operator
     asked = plain(operator.post("/relayers/selected", {"every": "problem=low_balance", "verb": "pause"}))
     assert "Pause 1 relayer?" in asked and "r7: not paused → paused" in asked
     assert "Select all 60 that match" in plain(operator.get("/relayers"))
+
+
+@pytest.fixture
+def some(running: Running) -> list[str]:
+    """Relayers whose address is that of their signer."""
+    names = [f"b{number}" for number in range(1, 6)]
+    signer = {"id": "plain", "type": "plain", "config": {"key": "0x" + "42" * 32}}
+    assert running.ask("POST", "/admin/v1/signers", signer).status == 201
+    network = running.ask("GET", "/admin/v1/relayers/r0").json["data"]["network"]
+    for each in names:
+        document = {"id": each, "name": each, "network": network, "network_type": "evm", "signer_id": "plain"}
+        assert running.ask("POST", "/admin/v1/relayers", document).status == 201
+    return names
+
+
+def chosen(running: Running, *names: str) -> dict[str, dict[str, object]]:
+    found = (running.ask("GET", f"/admin/v1/relayers/{each}").json["data"] for each in names)
+    return {
+        each["id"]: {**each["policies"], **{k: each.get(k) for k in ("notification_id", "labels")}} for each in found
+    }
+
+
+def test_several_relayers_change_together_and_all_of_it_is_taken_back(
+    running: Running, operator: Operator, some: list[str]
+) -> None:
+    names = some[:3]
+    assert running.ask("PATCH", "/admin/v1/relayers/b1", {"labels": {"team": "a", "env": "prod"}}).status == 200
+    assert running.ask("PATCH", "/admin/v1/relayers/b3", {"policies": {"min_balance": 5 * 10**17}}).status == 200
+    before = chosen(running, *names)
+    form = operator.post("/relayers/selected/change", [("relayer", each) for each in names])
+    assert "Change 3 relayers" in plain(form)
+    typed = {
+        "policies.min_balance": "0.5",
+        "policies.eip1559_pricing": "off",
+        "labels": "team=b",
+        "removed_labels": "env",
+    }
+    shown = sent(operator, names, form, typed, "plan")
+    assert "Changes of 3 relayers" in plain(shown)
+    assert all(each in plain(shown) for each in ("Minimum balance: 2", "EIP-1559 pricing: 3", "Labels: 3"))
+    assert "Minimum balance: 0 → 0.5 ETH (500,000,000,000,000,000 wei)" in plain(shown)
+    assert chosen(running, *names) == before
+    done = sent(operator, names, shown, {}, "apply")
+    after = chosen(running, *names)
+    assert {(each["min_balance"], each["eip1559_pricing"]) for each in after.values()} == {(5 * 10**17, False)}
+    assert [each["labels"] for each in after.values()] == [{"team": "b"}] * 3
+    entries = running.ask("GET", "/admin/v1/audit?order=newest&per_page=3").json["data"]
+    assert [(each["action"], each["record"], each["origin"]) for each in entries] == [
+        ("relayer.updated", each, "console") for each in reversed(names)
+    ]
+    planned = operator.post(f"/audit/{entries[-1]['sequence']}/revert", {"last": str(entries[0]["sequence"])})
+    assert f'value="{entries[0]["sequence"]}"' in done.body.decode()
+    assert operator.post("/apply/plan", fields(planned)).status == 200
+    assert chosen(running, *names) == before
+
+
+def sent(operator: Operator, names: Sequence[str], page: Answer, typed: Mapping[str, str], button: str) -> Answer:
+    form = {name: value for name, value in fields(page).items() if name != "relayer"} | dict(typed) | {"do": button}
+    return operator.post("/relayers/selected/change", [*(("relayer", each) for each in names), *form.items()])
+
+
+def test_one_entry_of_a_change_of_several_leads_to_all_of_it(
+    running: Running, operator: Operator, some: list[str]
+) -> None:
+    names = some[3:]
+    form = operator.post("/relayers/selected/change", [("relayer", each) for each in names])
+    sent(operator, names, sent(operator, names, form, {"labels": "team=c"}, "plan"), {}, "apply")
+    entries = running.ask("GET", "/admin/v1/audit?order=newest&per_page=2").json["data"]
+    planned = operator.post(f"/audit/{entries[0]['sequence']}/revert")
+    text = plain(planned)
+    assert "This change was made together with 1 other." in text and "Revert all of it: 2 changes …" in text
+    assert "~ change relayer b5" in text and "~ change relayer b4" not in text
+
+
+def test_a_relayer_that_changes_meanwhile_stops_the_change_of_all(
+    running: Running, operator: Operator, some: list[str]
+) -> None:
+    names = some[:2]
+    form = operator.post("/relayers/selected/change", [("relayer", each) for each in names])
+    shown = sent(operator, names, form, {"labels": "team=b"}, "plan")
+    assert running.ask("PATCH", "/admin/v1/relayers/b2", {"labels": {"env": "dev"}}).status == 200
+    stopped = sent(operator, names, shown, {}, "apply")
+    assert (stopped.status, "somebody else has changed one of these relayers" in plain(stopped)) == (412, True)
+    assert [each["labels"] for each in chosen(running, *names).values()] == [None, {"env": "dev"}]
+    assert sent(operator, names, stopped, {}, "apply").status == 200
+    assert [each["labels"] for each in chosen(running, *names).values()] == [{"team": "b"}, {"env": "dev", "team": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("typed", "place", "problem"),
+    [
+        ({"policies.min_balance": "much"}, "policies.min_balance", "Enter an amount such as 0.5 ETH or 50 gwei."),
+        ({"notification_id": "nobody"}, "notification_id", "There is no such notification, in this file or stored."),
+        ({}, "", ""),
+    ],
+)
+def test_a_mistake_in_a_change_of_several_is_at_its_field(
+    running: Running, operator: Operator, some: list[str], typed: dict[str, str], place: str, problem: str
+) -> None:
+    form = operator.post("/relayers/selected/change", [("relayer", each) for each in some[:2]])
+    answer = sent(operator, some[:2], form, typed, "plan")
+    assert (answer.status, problems(answer)) == (400, {place: problem} if place else {})
+    assert place or "nothing was chosen" in plain(answer)
+
+
+def test_labels_are_a_column_and_a_filter(running: Running, operator: Operator, some: list[str]) -> None:
+    form = operator.post("/relayers/selected/change", [("relayer", each) for each in some[:2]])
+    for names, labels in ((some[:2], "team=a"), (some[1:2], "env=prod")):
+        sent(operator, names, sent(operator, names, form, {"labels": labels}, "plan"), {}, "apply")
+    page = operator.text("/relayers?label=team=a")
+    assert [f'value="{each}"' in page for each in ("b1", "b2", "b3")] == [True, True, False]
+    assert '<a class="chip" title="env=prod" href="?label=team%3Da%2Cenv%3Dprod">env=prod</a>' in page
+    assert ">b1<" not in plain(operator.get("/relayers?label=team%3Da%2Cenv%3Dprod"))
+    for path in ("signers", "notifications", "networks"):
+        assert f'href="/console/{path}">Show all' in operator.text(f"/{path}?label=team=a")

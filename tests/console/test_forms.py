@@ -183,6 +183,17 @@ def test_the_changes_of_a_notification_show_what_happens_to_its_key(
     assert (now["url"], now["has_signing_key"]) == ("https://two.example/", form["key"] != "remove")
 
 
+def test_a_random_signing_key_is_made_for_a_new_notification(served: Running, operator: Operator) -> None:
+    form = {"id": "random", "url": "https://one.example/", "key": "generate"}
+    refused = operator.post("/notifications", form | {"signing_key": "x" * 30})
+    assert (refused.status, "another choice was made" in plain(refused)) == (400, True)
+    page = operator.post("/notifications", form).body.decode()
+    (key,) = re.findall(r"<code>([A-Za-z0-9_-]{43})</code>", page)
+    assert 'action="/console/notifications/random"' in page
+    assert record(served, "notifications/random")["has_signing_key"] is True
+    assert key not in operator.text("/notifications/random")
+
+
 def record_etag(served: Running, path: str) -> str:
     return served.ask("GET", f"/admin/v1{path}").headers["etag"]
 

@@ -111,16 +111,22 @@ def _stored(store: Store) -> Stored:
 
 
 async def _plan(request: PageRequest, edit: Edit) -> list[Json]:
-    """With the words of the form: labels, and amounts in the operator's units beside those in Wei."""
     if edit.resource == "signers":
         labels = (shown_labels(each.get("labels") or UNSET) for each in (edit.stored.data, edit.document))
         changes = (FieldChange("labels", *labels),)
         step = Step("change", "signers", edit.name, fields=changes) if changes[0].before != changes[0].after else None
     else:
         step = await planned(request, edit.resource, edit.name, edit.document)
-    now, typed = ({each.name: each for each in inputs} for inputs in (edit.now, edit.typed))
-    fields = [_field(each._asdict(), now, typed, edit.shown) for each in (step.fields if step else ())]
+    fields = worded([each._asdict() for each in (step.fields if step else ())], edit.now, edit.typed, edit.shown)
     return [{"action": step.action, "kind": step.resource[:-1], "name": step.name, "fields": fields}] if step else []
+
+
+def worded(
+    fields: Iterable[Json], now: Iterable[Input], typed: Iterable[Input], shown: Mapping[str, str] | None = None
+) -> list[Json]:
+    """Changed fields in the words of a form: labels, and amounts in the operator's units beside those in Wei."""
+    before, after = ({each.name: each for each in inputs} for inputs in (now, typed))
+    return [_field(each, before, after, shown or {}) for each in fields]
 
 
 def _field(field: Json, now: Mapping[str, Input], typed: Mapping[str, Input], shown: Mapping[str, str]) -> Json:

@@ -205,7 +205,7 @@ def document_of(inputs: list[Input], form: Mapping[str, str]) -> Json:
         place = document
         for parent in parents:
             place = place.setdefault(parent, {})
-        place[last] = _value(each, form.get(each.name, ""))
+        place[last] = value_of(each, form.get(each.name, ""))
     return document
 
 
@@ -229,7 +229,7 @@ def _without_nulls(document: Json) -> Json:
     }
 
 
-def _value(field: Input, text: str) -> Any:
+def value_of(field: Input, text: str) -> Any:
     match field.kind:
         case "flag":
             return bool(text)

@@ -17,7 +17,7 @@ from relaydeck.console.forms import label_of
 from relaydeck.errors import UnknownPath
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications.delivery_queries import describe_error
-from relaydeck.provisioning.revert import reverted_resource
+from relaydeck.provisioning.revert import reverted_resource, secret_resource
 from relaydeck.timestamps import utc
 
 ROOT = "/console"
@@ -119,6 +119,7 @@ def _load() -> Environment:
     environment.filters |= {"utc": utc, "failure": describe_error, "label_of": label_of}
     environment.globals |= {"root": ROOT, "link": _link, "asset": _asset}
     environment.globals |= {"without": _without, "reverted_resource": reverted_resource}
+    environment.globals |= {"secret_resource": secret_resource, "with_label": _with_label}
     return environment
 
 
@@ -128,6 +129,12 @@ def _link(*parts: str) -> str:
 
 def _without(query: dict[str, str], name: str) -> str:
     return urlencode({key: value for key, value in query.items() if key != name})
+
+
+def _with_label(query: dict[str, str], key: str, value: str) -> str:
+    """The query with one more label."""
+    labels = [each for each in query.get("label", "").split(",") if each]
+    return urlencode(query | {"label": ",".join(dict.fromkeys([*labels, f"{key}={value}"]))})
 
 
 def _asset(name: str) -> str:

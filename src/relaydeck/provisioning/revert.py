@@ -21,9 +21,24 @@ def reverted_resource(action: str, before: Mapping[str, Any] | None) -> Resource
     resource = _RESOURCES.get(kind)
     if resource is None or not before or verb not in ("updated", "deleted"):
         return None
-    fields = [(_field(resource, name)[0], value) for name, value in before.items()]
-    hidden = [value for field, value in fields if field is None or field.traits.sealed_as or is_address(field)]
+    hidden = _hidden(resource, before)
     return None if (any(hidden) if verb == "deleted" else hidden) else resource
+
+
+def secret_resource(action: str, before: Mapping[str, Any] | None) -> str:
+    """The resource of a change or deletion that cannot be planned back, because what was before is a secret."""
+    kind, _, verb = action.partition(".")
+    resource = _RESOURCES.get(kind)
+    if action == "signer.deleted":
+        return "signers"
+    has_secret = resource and before and verb in ("updated", "deleted") and any(_hidden(resource, before))
+    return resource if resource and has_secret else ""
+
+
+def _hidden(resource: Resource, before: Mapping[str, Any]) -> list[Any]:
+    """The values that may be parts of a secret."""
+    fields = [(_field(resource, name)[0], value) for name, value in before.items()]
+    return [value for field, value in fields if field is None or field.traits.sealed_as or is_address(field)]
 
 
 def reverted_document(store: Store, action: str, record: str, before: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from relaydeck.console.pages import (  # noqa: F401  # registers the pages
     proposals,
     relayers,
     runway,
+    selected,
     signers,
     tokens,
     view,

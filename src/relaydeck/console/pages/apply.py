@@ -10,6 +10,7 @@ import asyncio
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from cryptography.exceptions import InvalidTag
@@ -53,8 +54,15 @@ async def plan(request: PageRequest) -> Reply:
 
 
 async def plan_page(
-    request: PageRequest, text: str, *, prune: bool, changed: PlanChanged | None = None, problem: str = ""
+    request: PageRequest,
+    text: str,
+    *,
+    prune: bool,
+    changed: PlanChanged | None = None,
+    problem: str = "",
+    together: Sequence[int] = (),
 ) -> Reply:
+    """`together`: the audit entries of a change that is planned back in part."""
     try:
         document = await asyncio.to_thread(_document, text, prune=prune, plan_only=True)
         found = await request.call("apply", document=document)
@@ -64,7 +72,7 @@ async def plan_page(
     sealed = carry(request.operator.secret, f"{removals.total()}\n{text}")
     status = 412 if changed else 400 if problem else 200
     values = {"plan": found.data, "sealed": sealed, "prune": prune, "changed": changed, "problem": problem}
-    values["removals"] = removals
+    values |= {"removals": removals, "together": together}
     return await asyncio.to_thread(request.page, "apply_plan.html", status=status, **values)
 
 

@@ -6,6 +6,7 @@ from relaydeck.console.admin_calls import Json
 from relaydeck.console.live import answer_with_result
 from relaydeck.console.page_request import PageRequest, get, post
 from relaydeck.console.pages.apply import plan_page
+from relaydeck.console.pages.selected import MOST_SELECTED
 from relaydeck.console.rendering import csv_file
 from relaydeck.errors import NotPossible, RecordNotFound
 from relaydeck.http.pipeline import Reply
@@ -35,20 +36,48 @@ def _row(entry: Json) -> Json:
 
 @post("/audit/{id}/revert", "apply")
 async def plan_back(request: PageRequest) -> Reply:
-    """The plan of a document with what was before, on the page of plans: nothing is changed yet."""
-    number = request.identifier
-    if not (number.isascii() and number.isdigit() and len(number) <= _GREATEST_DIGITS):
+    """The plan of a document with what was before, on the page of plans: nothing is changed yet.
+
+    With `last`, that of all entries up to it, which one change of several records has made.
+    """
+    first, last = _number(request.identifier), _number(request.form.get("last", request.identifier))
+    entries = await _entries(request, first, min(last, first + _MOST_ROWS))
+    if not entries or entries[0]["sequence"] != first:
         raise RecordNotFound("entry")
-    found = (await request.call("list_audit", after=str(int(number) - 1), per_page="1")).data if int(number) else []
-    if not found or found[0]["sequence"] != int(number):
+    texts = [await _written_back(request, each) for each in entries]
+    together = await _made_together(request, entries[0]) if first == last else []
+    return await plan_page(request, "\n".join(texts), prune=False, together=together)
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < len(text) <= _GREATEST_DIGITS and int(text)):
         raise RecordNotFound("entry")
-    action, record, before = (found[0][name] for name in ("action", "record", "before"))
+    return int(text)
+
+
+async def _entries(request: PageRequest, first: int, last: int) -> list[Json]:
+    asked: Json = {"after": str(max(0, first - 1)), "per_page": str(last - first + 1)}
+    found = (await request.call("list_audit", **asked)).data
+    return [each for each in found if each["sequence"] <= last]
+
+
+async def _made_together(request: PageRequest, entry: Json) -> list[int]:
+    """The numbers of the entries around this one that the same actor made at the same moment: one change made them."""
+    number = entry["sequence"]
+    around = await _entries(request, max(1, number - MOST_SELECTED), number + MOST_SELECTED)
+    alike = [each for each in around if all(each.get(name) == entry.get(name) for name in ("at", "actor", "action"))]
+    found = [each["sequence"] for each in alike]
+    return found if found == list(range(found[0], found[-1] + 1)) and len(found) > 1 else []
+
+
+async def _written_back(request: PageRequest, entry: Json) -> str:
+    """Raises NotPossible."""
+    action, record, before = (entry[name] for name in ("action", "record", "before"))
     if reverted_resource(action, before) is None:
         raise NotPossible("This change cannot be planned back: what was before is hidden or not recorded")
     if action.endswith(".updated"):
         await request.call(f"get_{action.partition('.')[0]}", record)  # refuses one outside the scope
-    text = await request.read(lambda store: reverted_document(store, action, record, before))
-    return await plan_page(request, text, prune=False)
+    return await request.read(lambda store: reverted_document(store, action, record, before))
 
 
 @get("/audit/verify", "verify_audit")

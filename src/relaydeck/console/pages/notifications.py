@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from relaydeck.console.admin_calls import Json
 from relaydeck.console.chart import attempts_chart
@@ -62,12 +63,16 @@ async def show_new(request: PageRequest) -> Reply:
 
 @post("/notifications", "create_notification")
 async def create(request: PageRequest) -> Reply:
+    form = request.form
     try:
-        document = new_document(_NEW, request.form) | {"type": "webhook"}
+        choice, key = _key_choice(request)
+        document = new_document(_NEW, form) | {"type": "webhook"} | ({_KEY: key} if key else {})
         created = await request.call("create_notification", document=document)
     except RequestError as error:
-        return request.page("notification_new.html", **refused(_NEW, request.form, error))
-    return _shown(document["id"], "created", created.notes, document.get("signing_key", ""))
+        return request.page("notification_new.html", **refused(_NEW, form, error))
+    if choice == "generate":
+        return await show(request._replace(argument=quote(document["id"], safe="")), new_key=key or "")
+    return _shown(document["id"], "created", created.notes, key or "")
 
 
 def _shown(name: str, done: str, notes: Sequence[str], key: str) -> Reply:

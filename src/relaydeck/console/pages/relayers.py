@@ -1,10 +1,10 @@
-"""Relayers: the list and what is done to several, the state of each one, and the forms to create and edit it."""
+"""Relayers: the list, the state of each one, and the forms to create and edit it."""
 
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from msgspec import convert
 
@@ -12,7 +12,6 @@ from relaydeck.api.list_filters import PROBLEMS
 from relaydeck.console.admin_calls import Json
 from relaydeck.console.chart import SPANS, balance_chart
 from relaydeck.console.confirmation import Edit, opened, unconfirmed
-from relaydeck.console.fleet import RelayerOverview, read_overviews
 from relaydeck.console.forms import (
     Input,
     document_of,
@@ -27,9 +26,9 @@ from relaydeck.console.forms import (
 )
 from relaydeck.console.page_request import PageRequest, act, deletion, get, post
 from relaydeck.console.pages.runway import network_names
+from relaydeck.console.pages.selected import MOST_SELECTED, read_selected
 from relaydeck.console.rendering import csv_file, path_to, redirect
-from relaydeck.console.request import reason_of
-from relaydeck.errors import BadRequest, OutOfDate, RequestError
+from relaydeck.errors import OutOfDate, RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.relayers.balance_history import BalanceHistory
 from relaydeck.relayers.model import Relayer
@@ -46,13 +45,11 @@ _GROUPS = {
     "Alerts": ("notification_id", "policies.min_balance", "runway_warn_hours"),
 }
 _PAUSED = Input("paused", "flag", "")  # not in the form: it has a button of its own
-_MOST_SELECTED = 500  # one change each; also the rows of a file
 _REFERRED_TO = {
     "networks": ("name", "network"),
     "signers": ("id", "signer_id"),
     "notifications": ("id", "notification_id"),
 }
-_OPPOSITES = {"pause": "resume", "resume": "pause"}
 
 act("pause_relayer", done="paused")
 act("resume_relayer", done="resumed")
@@ -62,7 +59,7 @@ deletion("relayers", "Its events and audit entries stay.", typed="name")
 @get("/relayers")
 async def show_list(request: PageRequest) -> Reply:
     found, networks = await request.listed("list_relayers"), await request.read(network_names)
-    more = await _overviews(request, [each["id"] for each in found["listed"]])
+    more = await read_selected(request, [each["id"] for each in found["listed"]])
     orders = request.operation("list_relayers").parameters["order"].choices
     return request.page(
         "relayers.html",
@@ -76,60 +73,16 @@ async def show_list(request: PageRequest) -> Reply:
     )
 
 
-async def _overviews(request: PageRequest, relayers: list[str]) -> dict[str, RelayerOverview]:
-    return await request.read(lambda store: read_overviews(store.database.read, relayers))
-
-
 @get("/relayers/csv")
 async def show_file(request: PageRequest) -> Reply:
     """The first that match, in the order of the list, with exact amounts."""
-    listed = (await request.listed("list_relayers", per_page=_MOST_SELECTED))["listed"]
-    more = await _overviews(request, [each["id"] for each in listed])
+    listed = (await request.listed("list_relayers", per_page=MOST_SELECTED))["listed"]
+    more = await read_selected(request, [each["id"] for each in listed])
     columns = ("id", "name", "network", "address", "signer_id", "paused", "system_disabled", "created_at")
     return csv_file(
         "relayers",
         [{name: each[name] for name in columns} | more[each["id"]].row() for each in listed if each["id"] in more],
     )
-
-
-@post("/relayers/selected", "pause_relayer")
-async def act_on_selected(request: PageRequest) -> Reply:
-    """Pause or resume several relayers: first a page that names those that change, then one result for each."""
-    form = request.form
-    verb, selected = form.get("verb", ""), await _selected(request)
-    if verb not in _OPPOSITES or len(selected) > _MOST_SELECTED:
-        raise BadRequest(f"choose pause or resume, for at most {_MOST_SELECTED} relayers")
-    if form.get("confirmed") != "yes":
-        more = await _overviews(request, selected)
-        already = [each for each in selected if each in more and more[each].paused == (verb == "pause")]
-        changing = [each for each in selected if each not in already]
-        return request.page("relayers_confirm.html", verb=verb, selected=changing, already=already, more=more)
-    results = [(each, await _outcome(request, each, verb)) for each in selected]
-    done = [each for each, problem in results if not problem]
-    return request.page("relayers_results.html", verb=verb, results=results, done=done, opposite=_OPPOSITES[verb])
-
-
-async def _selected(request: PageRequest) -> list[str]:
-    """Those that were ticked, or with `every` all that match its filters. Raises BadRequest."""
-    if (every := request.form.get("every")) is None:
-        return [value for name, value in request.fields if name == "relayer"]
-    filters = request.operation("list_relayers").parameters
-    query: Json = {name: value for name, value in parse_qsl(every) if name in filters and name != "page"}
-    found = await request.call("list_relayers", **query | {"per_page": str(_MOST_SELECTED)})
-    if found.total > _MOST_SELECTED:
-        raise BadRequest(
-            f"{found.total:,} relayers match, and at most {_MOST_SELECTED} can change at once: filter them"
-        )
-    return [each["id"] for each in found.data]
-
-
-async def _outcome(request: PageRequest, relayer_id: str, verb: str) -> str:
-    """Empty when it succeeded."""
-    try:
-        await request.call(f"{verb}_relayer", relayer_id)
-    except RequestError as error:
-        return reason_of(error)
-    return ""
 
 
 @get("/relayers/{id}")
