@@ -8,7 +8,7 @@ of its scope, nothing exists for a credential. `store/scoped.py` says the same i
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -98,3 +98,9 @@ class Scope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
             and (not self.networks or network in self.networks)
             and (not self.labels or self.carried_by(labels))
         )
+
+    def has_new(self, table: str, name: str, values: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+        """Whether a record with these values would be inside; only a relayer belongs to nothing else."""
+        if table == "relayers":
+            return self.has_relayer(name, values["network"], labels)
+        return self.carried_by(labels) or (table == "networks" and name in self.networks)

@@ -26,7 +26,7 @@ from relaydeck.http.pipeline import Call
 from relaydeck.notifications import events
 from relaydeck.notifications.model import EventKind
 from relaydeck.relayers import relayer_changes
-from relaydeck.scope import Scope
+from relaydeck.scope import OUTSIDE, Scope
 from relaydeck.settings.model import read_settings
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.changes import ChangeContext
@@ -272,3 +272,96 @@ def test_the_lists_of_a_scoped_token_are_those_of_a_service_without_the_rest(who
                     for name in ("date", "x-request-id", "ratelimit"):
                         each.headers.pop(name, None)
                 assert answers[0] == answers[1]
+
+
+MINE: dict[str, Any] = {"network": "net-a", "signer_id": "sign-a", "notification_id": "hook-a"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "scope", "body"),
+    [
+        ("create_relayer", SCOPES[1], MINE),
+        ("create_relayer", SCOPES[0], MINE | {"labels": {"team": "b"}}),
+        ("create_network", SCOPES[1], {}),
+        ("create_network", SCOPES[0], {"labels": {"team": "b"}}),
+        ("create_notification", SCOPES[1], {}),
+        ("create_signer", SCOPES[1], {}),
+        ("create_signer", SCOPES[0], {"labels": {"team": "b"}}),
+    ],
+)
+def test_what_would_be_outside_is_refused_whether_or_not_its_name_is_taken(
+    whole: Path, operation: str, scope: Scope, body: dict[str, Any]
+) -> None:
+    resource, draw = f"{operation.removeprefix('create_')}s", random.Random(1)
+    with opened(whole) as store:
+        answers = []
+        for name in ("new", {"relayers": "b-1", "networks": "net-b", "signers": "sign-b"}.get(resource, "hook-b")):
+            given = document(draw, resource, new=True) | {"labels": {}} | body
+            given |= {"name": name} if resource == "networks" else {"id": name}
+            call = Call("", {b"content-type": b"application/json"}, msgspec.json.encode(given), b"", None)
+            answers.append(asyncio.run(answer(store, scope, BY_NAME[operation], call)))
+    assert answers == [("Forbidden", 403, "Forbidden", OUTSIDE, ())] * 2
+
+
+FEE = {"fee_token": "ETH", "network": "net-a", "transaction": "0x02"}
+CALLS: list[tuple[str, str, Any]] = [
+    *(
+        ("POST", "relayers/{}-1/rpc", {"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+        for method, params in (("feeEstimate", FEE), ("feeEstimate", {}), ("other", {}))
+    ),
+    *(
+        ("PATCH", "notifications/hook-{}", body)
+        for body in ({}, {"url": "https://new.example/"}, {"signing_key": ""}, {"signing_key": "k", "type": "webhook"})
+    ),
+    ("POST", "relayers/{}-1/rpc", {"jsonrpc": "1.0"}),
+    ("PATCH", "notifications/hook-{}", {"url": "no"}),
+]
+
+
+@pytest.fixture(scope="module")
+def served(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    home = tmp_path_factory.mktemp("contract") / "home"
+    shutil.copytree(whole, home)
+    with Running(home, token=issue(home, "owner", "admin"), rate_limit_per_second="0") as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scope", SCOPES, ids=["labels", "relayers", "both"])
+def test_the_operations_of_the_contract_answer_as_for_an_unknown_identifier(served: Running, scope: Scope) -> None:
+    """Byte for byte, with the headers: `b` exists, `z` does not."""
+    token = issue(served.home, str(scope), Grant(role="api", scope=scope).stored)
+    before = served.ask("GET", "/admin/v1/export").json
+    for method, path, body in CALLS:
+        answers = [
+            served.ask(method, f"/api/v1/{path.format(team)}", body, token=token, headers={"X-Request-Id": "one"})
+            for team in "bz"
+        ]
+        for each in answers:
+            each.headers.pop("date", None)
+        outside, unknown = answers
+        assert (outside.status, outside.headers) == (unknown.status, unknown.headers)
+        assert outside.body == unknown.body.replace(b"z-1", b"b-1")
+        messages = {"POST": "Relayer with ID b-1 not found", "PATCH": "Notification not found"}
+        message = "Bad Request" if outside.status == 400 else messages[method]
+        assert outside.json == {"data": None, "message": message, "success": False}
+    assert served.ask("GET", "/admin/v1/export").json == before
+
+
+@pytest.mark.slow
+def test_a_signer_that_a_scoped_credential_creates_carries_the_labels_of_its_scope(served: Running) -> None:
+    tokens = {
+        name: issue(served.home, f"of {name}", Grant(role="api", scope=scope).stored)
+        for name, scope in {"a": SCOPES[0], "b": Scope(labels={"team": "b"}), "ids": SCOPES[1]}.items()
+    }
+    signer = {"id": "made", "type": "plain", "config": {"key": KEY}}
+    made = served.ask("POST", "/api/v1/signers", signer, token=tokens["a"])
+    assert (made.status, made.json["data"]) == (201, {"id": "made", "type": "local", "config": {}})
+    assert served.ask("GET", "/admin/v1/signers/made").json["data"]["labels"] == {"team": "a"}
+    path = "/api/v1/signers?per_page=100"
+    found = {name: served.ask("GET", path, token=each).json["data"] for name, each in tokens.items()}
+    assert {name: made.json["data"] in each for name, each in found.items()} == {"a": True, "b": False, "ids": False}
+    refused = served.ask("POST", "/api/v1/signers", signer | {"id": "other"}, token=tokens["ids"])
+    assert (refused.status, refused.json["message"]) == (401, "Unauthorized")
+    reason = "the scope of the credential has no labels, so that a new signer would be outside of it"
+    assert refused.headers["relaydeck-reason"] == reason

@@ -2,6 +2,8 @@
 
 Random requests go to a worker of each of two homes: the whole fleet, and a copy in which what is outside of the scope
 does not exist. Changes are made in both, so that the two stay alike; meanwhile the other teams change their records.
+The two are compared by each status, header and body; by the calls that a list takes, instead of a clock; and at the end
+by what both have logged and counted, and by the audit entries, events and deliveries that the requests left.
 RELAYDECK_SCOPE_REQUESTS says how many there are, RELAYDECK_SCOPE_SEED repeats a run.
 """
 
@@ -10,10 +12,12 @@ import json
 import os
 import random
 import re
+import sys
 from collections import Counter
 from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -22,6 +26,7 @@ import pytest
 from relaydeck.api.list_filters import Parameter
 from relaydeck.api.operation import CONTRACT_OPERATIONS, Operation
 from relaydeck.api.operations import BY_NAME, OPERATIONS
+from relaydeck.contract.operations import Pages
 from relaydeck.credentials.grants import Grant
 from relaydeck.http.metric_counts import Metrics, allocate
 from relaydeck.log import Log
@@ -29,6 +34,7 @@ from relaydeck.notifications import events
 from relaydeck.notifications.model import EventKind
 from relaydeck.relayers import relayer_changes
 from relaydeck.roles import Role
+from relaydeck.scope import Scope
 from relaydeck.settings.model import read_settings
 from relaydeck.store.open_store import Store
 from relaydeck.worker.worker import Worker
@@ -52,6 +58,7 @@ pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 REQUESTS = int(os.environ.get("RELAYDECK_SCOPE_REQUESTS", "3000"))
 SEED = int(os.environ.get("RELAYDECK_SCOPE_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 EVERY = (*CONTRACT_OPERATIONS, *OPERATIONS)
+LISTS = [each for each in CONTRACT_OPERATIONS if each.method == "GET"]
 CHANGES_OF_OTHERS = 20  # requests between them
 NEW = [f"new-{number}" for number in range(1, 6)]
 ROLES = (Role.API, Role.READONLY, Role.VIEWER, Role.OPERATOR, Role.EDITOR)
@@ -62,6 +69,7 @@ NAMES = {
     "notifications": [f"hook-{team}" for team in (*TEAMS, SHARED)],
     "relayers": list(RELAYERS),
 }
+ALWAYS_MINE = ("net-a", "sign-a", "hook-a", "a-1", "a-4")  # in each scope
 MINE = ("net-a", "sign-a", "hook-a", *(f"a-{number}" for number in range(1, 5)))
 
 
@@ -86,6 +94,10 @@ class Sent(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...]
 
     @property
+    def name_of_work(self) -> str:
+        return "plan" if b'"plan_only": true' in self.body else self.operation.name
+
+    @property
     def path(self) -> str:
         argument = quote(self.name, safe="")
         return "/".join(argument if part.startswith("{") else part for part in self.operation.whole_path.split("/"))
@@ -97,14 +109,15 @@ class Side:
     def __init__(self, home: Path, tokens: dict[Role, str]) -> None:
         self._tokens, self._revision, self._began = tokens, b"0", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._known: dict[str, str] = {}
+        self._log = (home / "log-of-the-hunt").open("wb")
         metrics = home / "metrics-of-the-hunt"
         allocate(metrics, 1)
-        counts = Metrics(metrics)
-        counts.claim_row()
+        self._counts = Metrics(metrics)
+        self._counts.claim_row()
         fixed = {"HOME": str(home), "MONITOR_INTERVAL_SECONDS": "0", "RATE_LIMIT_PER_SECOND": "0"}
         fixed |= {"SIGNER_CHECK_SECONDS": "0", "RPC_GUARD": "off"}
         settings = read_settings({f"RELAYDECK_{name}": value for name, value in fixed.items()} | setting_of(home))
-        self._worker = QuietWorker(settings, Log(as_json=True, level="error"), counts)
+        self._worker = QuietWorker(settings, Log(as_json=True, descriptor=self._log.fileno()), self._counts)
 
     async def ask(self, sent: Sent) -> Answer:
         headers = [
@@ -141,10 +154,41 @@ class Side:
         self._revision = dict(answer.headers).get(b"relaydeck-revision", self._revision)
         return answer
 
+    async def work_of(self, sent: Sent) -> Counter[str]:
+        """The calls of our functions that composing a page takes."""
+        calls, composing = Counter[str](), False
+
+        def count(frame: FrameType, event: str, _value: object) -> None:
+            nonlocal composing
+            if frame.f_code is Pages.scoped_page.__code__ and event in ("call", "return"):
+                composing = event == "call"
+            if composing and event == "call" and "/relaydeck/" in frame.f_code.co_filename:
+                calls[frame.f_code.co_qualname] += 1
+
+        sys.setprofile(count)
+        try:
+            await self.ask(sent)
+        finally:
+            sys.setprofile(None)
+        return calls
+
     def comparable(self, answer: Answer) -> str:
-        """The answer with what is new to both sides by the order in which it came."""
-        text = f"{answer.status} {answer.headers} {answer.body.decode()}"
+        return self._compared(f"{answer.status} {answer.headers} {answer.body.decode()}")
+
+    def _compared(self, text: str) -> str:
+        """With what is new to both sides by the order in which it came."""
         return _UNIQUE.sub(self._numbered, text)
+
+    def left(self, store: Store, began: dict[str, int], scope: Scope) -> list[str]:
+        """What the requests left: what was counted and logged, audit entries of their own, and events inside."""
+        lines = [each for each in self._counts.exposition().splitlines() if _COUNTED.match(each)]
+        logged = [json.loads(each) for each in Path(self._log.name).read_text().splitlines()]
+        lines += [json.dumps(each | dict.fromkeys(_TIMES & each.keys())) for each in logged]
+        read = store.database.read
+        rows = read(_ENTRIES, {"seq": began["audit"]})
+        with store.database.within(scope):
+            rows += [row for each in (_EVENTS, _DELIVERIES) for row in read(each, {"seq": began["events"]})]
+        return [self._compared(each) for each in (*lines, *(repr(tuple(row)) for row in rows))]
 
     def _numbered(self, found: re.Match[str]) -> str:
         value = found[0]
@@ -156,8 +200,17 @@ class Side:
 
     async def close(self) -> None:
         await self._worker.stop()
+        self._log.close()
 
 
+_COUNTED = re.compile(r"relaydeck_\w+(_total|_seconds_count)\b")
+_TIMES = {"time", "duration_us"}
+_ENTRIES = (
+    "SELECT actor, action, record, before_change, after_change, origin FROM audit WHERE seq > :seq"
+    " AND actor <> 'token:b' ORDER BY seq"  # that of the others
+)
+_EVENTS = "SELECT id, kind, relayer_id, notification_id, data FROM events WHERE seq > :seq ORDER BY seq"
+_DELIVERIES = "SELECT notification_id, relayer_id, state, tries FROM deliveries WHERE seq > :seq ORDER BY seq"
 _UNIQUE = re.compile(
     r"(?P<moment>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)"
     r"|(?P<took>\"(?:milliseconds|duration_ms)\":\d+)"
@@ -245,6 +298,8 @@ class Requests:
 
     def _document(self, operation: Operation, resource: str, name: str) -> dict[str, Any]:
         choice, new = self._choice, operation.method == "POST"
+        if operation.name == "apply":
+            return {"document": self._file(), "plan_only": choice((True, False))}
         if operation.name == "relayer_rpc":
             method = choice(("feeEstimate", "other"))
             return {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"transaction": "not one"}}
@@ -276,6 +331,17 @@ class Requests:
             case "signers":
                 return named | ({"type": "plain", "config": {"key": KEY}} if new else {}) | labels
         return {}
+
+    def _file(self) -> dict[str, Any]:
+        """An apply file of one record. What others have is no part of it: its name is refused as taken."""
+        choice = self._choice
+        resource = choice(list(NAMES))
+        name = choice([*NEW, *(each for each in NAMES[resource] if each in ALWAYS_MINE)])
+        record = self._document(BY_NAME[f"create_{resource[:-1]}"], resource, name)
+        if resource != "networks":
+            return {resource: [record | {"id": name}]}
+        record.pop("name", None)
+        return {resource: {name: record | {"rpc_urls": [{"url": "https://node.example/"}]}}}
 
 
 def others_change(store: Store, draw: random.Random, *, for_real: bool) -> None:
@@ -316,30 +382,49 @@ def test_nothing_shows_what_is_outside(
     remove_outside(copy, SCOPES[limit])
     mine = {role: tokens[limit, role] for role in ROLES}
     print(f"{limit}: RELAYDECK_SCOPE_SEED={SEED}")
-    found = asyncio.run(_hunt(whole, copy, mine, random.Random(f"{SEED} {limit}"), REQUESTS // len(SCOPES)))
+    draw = random.Random(f"{SEED} {limit}")
+    found = asyncio.run(_hunt(whole, copy, mine, draw, REQUESTS // len(SCOPES), SCOPES[limit]))
     print(f"{found.total()} answers: {dict(sorted(found.items()))}")
     assert {200, 400, 401, 403, 404} <= {status for status, _ in found}
     assert len({name for status, name in found if status < 300}) > 20
+    assert found[HTTPStatus.OK, "the work of list_relayers"] > 0
 
 
-async def _hunt(whole: Path, copy: Path, tokens: dict[Role, str], draw: random.Random, count: int) -> Counter[Any]:
+async def _hunt(
+    whole: Path, copy: Path, tokens: dict[Role, str], draw: random.Random, count: int, scope: Scope
+) -> Counter[Any]:
     sides = [Side(whole, tokens), Side(copy, tokens)]
     found = Counter[Any]()
     with opened(whole) as everything, opened(copy) as inside:
+        stores = (everything, inside)
         event_ids = [row.id for row in everything.database.read("SELECT id FROM events", {})]
+        began = [{table: newest(store, table) for table in ("audit", "events")} for store in stores]
         requests = Requests(draw, event_ids)
         for number in range(count):
             if number % CHANGES_OF_OTHERS == 0:
                 choice = draw.random()
-                for store in (everything, inside):
+                for store in stores:
                     others_change(store, random.Random(choice), for_real=store is everything)
             sent = requests.next()
             answers = [await side.ask(sent) for side in sides]
             asked, expected = [side.comparable(each) for side, each in zip(sides, answers, strict=True)]
             assert asked == expected, (number, sent.operation.name, sent.path, sent.query, sent.role, sent.body)
-            found[answers[0].status, sent.operation.name] += 1
+            found[answers[0].status, sent.name_of_work] += 1
             if sent.operation.name == "list_problems" and answers[1].status == HTTPStatus.OK:
                 requests.problems = [*(each["id"] for each in json.loads(answers[1].body)["data"]), "nobody"]
-    for side in sides:
-        await side.close()
+            if sent.operation in LISTS and answers[1].status == HTTPStatus.OK:
+                again = sent._replace(query=f"{sent.query}&again={number}")  # ignored, and no page that is kept
+                works = [await side.work_of(again) for side in sides]
+                assert works[0] == works[1], (number, sent.query)
+                found[HTTPStatus.OK, f"the work of {sent.operation.name}"] += works[0]["encode_page"]
+        for side in sides:
+            await side.close()
+        left = [side.left(store, since, scope) for side, store, since in zip(sides, stores, began, strict=True)]
+        assert left[0] == left[1]
+        found[HTTPStatus.OK, "lines and rows left"] += len(left[0])
+    return found
+
+
+def newest(store: Store, table: str) -> int:
+    found: int = store.database.read(f"SELECT max(seq) AS seq FROM {table}")[0].seq
     return found

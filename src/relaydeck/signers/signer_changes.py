@@ -6,12 +6,12 @@ from functools import cache
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from relaydeck.errors import BadRequest, SignerExists
-from relaydeck.scope import MOST_LABELS
+from relaydeck.errors import BadRequest, Forbidden, SignerExists
+from relaydeck.scope import MOST_LABELS, OUTSIDE
 from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import SHAPES, NewSigner, hints, join, secret_fields, split
 from relaydeck.store.audit import AuditEntry, AuditLog
-from relaydeck.store.changes import ChangeContext, Preparation, RowChange, require_inside
+from relaydeck.store.changes import ChangeContext, Preparation, RowChange
 from relaydeck.store.database import Row, Transaction
 from relaydeck.store.record_table import Facts, difference, to_json
 from relaydeck.store.sealed_columns import VERSION
@@ -54,12 +54,14 @@ def _facts_without_config(signer_type: str) -> str:
 def create(context: ChangeContext, new: NewSigner) -> SignerCreation:
     """Store a signer. Raises SignerExists, Forbidden."""
     if (statements := context.transaction.statements) is not None:
-        new = msgspec.structs.replace(new, labels=statements.scope.labels | (new.labels or {}) or UNSET)
+        labels = statements.scope.labels | (new.labels or {})
+        if not statements.scope.carried_by(labels):
+            raise Forbidden(OUTSIDE)
+        new = msgspec.structs.replace(new, labels=labels)
     creation = prepare(new, context.actor)
     (refusal,) = create_all(context.transaction, context.audit, [creation], origin=context.origin, now=context.now)
     if refusal is not None:
         raise refusal
-    require_inside(context.transaction, "signers", new.id)
     context.look([("signer.created", new.id, None, creation.facts)])
     return creation
 

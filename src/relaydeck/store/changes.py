@@ -118,13 +118,15 @@ class ChangeContext(NamedTuple):
             if table == "networks" and not scope.may_change_network(record, _stored_labels(self.transaction, record)):
                 raise Forbidden(SHARED_NETWORK)
             return change
+        given = change.values.get("labels")
+        labels = scope.labels | (msgspec.json.decode(given) if given else {})
+        if not scope.has_new(table, record, change.values, labels):
+            raise Forbidden(OUTSIDE)
         named = {"record": record}
         if self.transaction.one(f"{EVERYTHING}SELECT 1 FROM {table} WHERE {_identity(table)} = :record", named):
             raise RecordExists(table[:-1])
-        if not scope.labels:
+        if not labels:
             return change
-        given = change.values.get("labels")
-        labels = scope.labels | (msgspec.json.decode(given) if given else {})
         after = msgspec.json.decode(change.after or "{}") | {"labels": labels}
         stored = msgspec.json.encode(labels).decode()
         return change._replace(values=change.values | {"labels": stored}, after=to_json(after))
