@@ -338,6 +338,26 @@ def test_a_wrong_token_and_one_of_another_kind_are_told_apart(remote: Remote) ->
     )
     readonly = make_token(remote.service.home, "another", "--kind", "readonly")
     assert remote.there("relayer", "list", token=readonly).stderr == (
-        f"relaydeck: {remote.url}: the token is not of kind admin\n"
-        "Create one with 'relaydeck token create NAME --kind admin'.\n"
+        f"relaydeck: {remote.url}: this needs a credential with the role viewer, operator, editor or owner\n"
+        "'relaydeck whoami' shows your role and scope.\n"
+    )
+
+
+def test_a_credential_with_a_scope_learns_what_it_may_not(remote: Remote) -> None:
+    team = make_token(remote.service.home, "team", "--role", "editor", "--label", "team=payments")
+    shown = remote.there("whoami", token=team)
+    assert [[*map(str.strip, line.split("│")[1:3])] for line in shown.stdout.splitlines() if "│" in line] == [
+        ["actor", "token:team"],
+        ["role", "editor"],
+        ["limited to", "--label team=payments"],
+        ["rule", "the token team"],
+        ["until", "no end"],
+    ]
+    whole = "the credential is limited to a scope, and this is about the whole service"
+    refused = remote.there("token", "list", token=team)
+    said = f"relaydeck: {remote.url}: {whole}\n'relaydeck whoami' shows your role and scope.\n"
+    assert (refused.returncode, refused.stderr) == (1, said)
+    assert remote.there("doctor", token=team).stdout == (
+        f"ok    server: {remote.url} answers and accepts the token\n"
+        f"FAIL  server: {remote.url}: {whole}. 'relaydeck whoami' shows your role and scope.\n"
     )

@@ -52,7 +52,7 @@ def _on_chain(text: str, chain: str) -> str:
     type=click.Choice(["start", "demo", "laptop"]),
     default="start",
     show_default=True,
-    help="start: to fill in. demo: the file of the README's tour. laptop: what 'relaydeck demo' applies.",
+    help="start: to fill in. demo: the file of the tour. laptop: what 'relaydeck demo' applies.",
 )
 @click.option("--chain", type=ChainName(), help="The chain of the network, for 'start'. Default: sepolia.")
 @as_json(Written)

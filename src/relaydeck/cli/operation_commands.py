@@ -35,7 +35,9 @@ def operation_group(name: str) -> click.Group:
     return group
 
 
-def derived_command(operation: Operation, name: str, help: str = "") -> click.Command:
+def derived_command(
+    operation: Operation, name: str, help: str = "", show_response: Callable[[Any], None] = print_response
+) -> click.Command:
     """Calls an operation and prints its response. One with a body, with pages or without data needs its own command."""
     assert operation.request is None and operation.response is not None and not operation.is_paged, operation.name
 
@@ -44,7 +46,7 @@ def derived_command(operation: Operation, name: str, help: str = "") -> click.Co
     @anywhere
     def run(as_json: bool, identifier: str = "", **query: Any) -> None:
         reply = target().call(operation, identifier, query=_given(query))
-        show(reply.data, as_json, print_response)
+        show(reply.data, as_json, show_response)
         print_notes(reply.notes)
 
     if operation.has_identifier:

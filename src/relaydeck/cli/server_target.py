@@ -8,7 +8,7 @@ from typing import Any, get_args
 import msgspec
 
 from relaydeck.api.operation import Operation
-from relaydeck.api.operations import APPLY, EXPORT, LIST_TOKENS, RUN_DOCTOR
+from relaydeck.api.operations import APPLY, EXPORT, RUN_DOCTOR, WHOAMI
 from relaydeck.cli.output import progress_bar
 from relaydeck.cli.reply import FileToApply, Json, OutdatedPlan, Proposed, Refused, Reply
 from relaydeck.client import Client, errors, records
@@ -136,7 +136,7 @@ class ServerTarget:
         try:
             found = self._patient().call(RUN_DOCTOR).data
         except OperatorError as error:
-            yield Finding("FAIL", self.url, _one_line(error))
+            yield Finding("FAIL", "server", _one_line(error))
             return
         for each in found:
             result: Result = each["result"] if each["result"] in get_args(Result) else "FAIL"
@@ -144,7 +144,7 @@ class ServerTarget:
 
     def _reached(self) -> Finding:
         try:
-            self.call(LIST_TOKENS, query={"per_page": "1"})
+            self.call(WHOAMI)
         except OperatorError as error:
             return Finding("FAIL", "server", _one_line(error))
         return Finding("ok", "server", f"{self.url} answers and accepts the token")
@@ -187,7 +187,7 @@ def _refusal(error: errors.ApiError, url: str, remedy: str) -> tuple[str, str]:
     if isinstance(error, errors.Unauthorized):
         return f"{url} does not accept the token", "It is unknown, expired or revoked there: 'relaydeck token list'."
     if isinstance(error, errors.Forbidden):
-        return f"{url}: the token is not of kind admin", "Create one with 'relaydeck token create NAME --kind admin'."
+        return f"{url}: {error.reason or error.message}", "'relaydeck whoami' shows your role and scope."
     if isinstance(error, errors.NotFound) and url.rstrip("/").endswith("/api/v1"):
         return f"{url} is the address of the interface, not of the service", "Leave out /api/v1."
     if isinstance(error, errors.NotFound) and not error.problem and error.reason:  # which only Relaydeck states

@@ -10,7 +10,7 @@ import click
 from relaydeck.api.operations import CREATE_TOKEN, LIST_TOKENS, REVOKE_TOKEN, ROTATE_TOKEN, WHOAMI
 from relaydeck.cli.operation_commands import derived_command, identity, list_command, operation_group
 from relaydeck.cli.options import anywhere, as_json
-from relaydeck.cli.output import Shape, about, print_change, print_notes, print_outcome
+from relaydeck.cli.output import Shape, about, print_change, print_notes, print_outcome, print_record
 from relaydeck.cli.reply import Json, Refused
 from relaydeck.cli.target import target
 from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds
@@ -149,4 +149,10 @@ def token_revoke(identifier: str, as_json: bool) -> None:
     print_change(Revoked(identifier), as_json, f"revoked {identifier}")
 
 
-whoami = derived_command(WHOAMI, "whoami")
+def _print_identity(view: Json) -> None:
+    until = view["expires_at"] or "no end"
+    found = {"actor": view["actor"], "role": view["role"], "limited to": _limits(view), "rule": view["rule"]}
+    print_record(found | {"until": until})
+
+
+whoami = derived_command(WHOAMI, "whoami", show_response=_print_identity)

@@ -10,7 +10,7 @@
     │   ├── BadRequest               400     "Bad Request"
     │   │   └── BodyTooLarge         413     "Bad Request"
     │   ├── Unauthorized             401     "Unauthorized"
-    │   ├── Forbidden                403     /admin/v1: the token is not of kind admin
+    │   ├── Forbidden                403     /admin/v1: the role or the scope of the credential does not allow it
     │   ├── NotFound                 404     the path, or on /admin/v1 any other record
     │   │   ├── NotificationNotFound         "Notification not found"
     │   │   └── RelayerNotFound              "Relayer with ID <relayer_id> not found"
