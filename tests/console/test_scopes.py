@@ -145,7 +145,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 def shown(answer: Answer) -> list[str]:
     """Without what differs between two sessions, services and moments."""
     text = answer.body.decode()
-    text = re.sub(r'(name="form_token" value|data-revision|title="By [^"]*until)="?[^"]*"', "", text)
+    text = re.sub(r'(name="(?:form_token|revision)" value|data-revision|title="By [^"]*until)="?[^"]*"', "", text)
     text = re.sub(r"<time[^>]*>[^<]*</time>|\d+(\.\d+)? ?ms|title=\"By [^\"]*\"", "", text)
     if "just now" in text:
         text = re.sub(r'(?<=<td class="number">)\d+', "", text)  # milliseconds
