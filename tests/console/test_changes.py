@@ -391,15 +391,6 @@ def test_dead_deliveries_that_are_listed_are_sent_again_after_a_question(served:
     assert "No dead delivery matches." in plain(operator.get("/deliveries/replay?relayer_id=nobody"))
 
 
-def test_a_filter_without_a_field_is_shown_and_kept_by_the_next_search(operator: Operator) -> None:
-    page = operator.get("/relayers?signer_id=ops&network=sepolia")
-    assert "signer id: ops ×" in plain(page)
-    body = page.body.decode()
-    assert '<input type="hidden" name="signer_id" value="ops">' in body
-    assert '<a href="?network=sepolia" aria-label="Remove the filter signer id">×</a>' in body
-    assert "network: sepolia" not in plain(page)  # it has a field
-
-
 def test_a_webhook_that_is_refused_gets_a_warning(served: Running, operator: Operator) -> None:
     warning = f"The URL {REFUSED}."
 

@@ -2,12 +2,16 @@
 
 import csv
 import io
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
+from relaydeck.api.list_filters import FILTERS, Parameter
+from relaydeck.console.forms import label_of
 from relaydeck.relayers import balance_history, snapshots
 from relaydeck.relayers.balance_history import BalancePeriod
 from relaydeck.relayers.snapshots import Incident, StoredRunway
@@ -179,6 +183,52 @@ def test_a_mistake_in_a_change_of_several_is_at_its_field(
     answer = sent(operator, some[:2], form, typed, "plan")
     assert (answer.status, problems(answer)) == (400, {place: problem} if place else {})
     assert place or "nothing was chosen" in plain(answer)
+
+
+_LISTS = {
+    "relayers": ("relayers", ()),
+    "signers": ("signers", ()),
+    "networks": ("networks", ()),
+    "notifications": ("notifications", ()),
+    "tokens": ("tokens", ()),
+    "proposals": ("proposals", ()),
+    "audit": ("audit", ()),
+    "runway": ("relayers", ()),
+    "deliveries": ("deliveries", ("after", "before")),  # which are no filters there
+    "events": ("events", ("after", "before")),
+}
+_ACTIVE = [
+    (path, each) for path, (of, leave_out) in _LISTS.items() for each in FILTERS[of] if each.name not in leave_out
+]
+
+
+def _some_value(filter: Parameter) -> str:
+    if filter.choices:
+        return next(iter(filter.choices))
+    given = {filter.is_labels: "team=a", filter.is_moment: "2026-03-01", filter.is_integer: "3"}
+    return given.get(True, "some_thing")
+
+
+@pytest.mark.parametrize(("path", "filter"), _ACTIVE, ids=lambda each: getattr(each, "name", each))
+def test_an_active_filter_is_shown_and_kept_by_the_next_search(served: Running, path: str, filter: Parameter) -> None:
+    person, value = Operator(served.port).sign_in(served.token), _some_value(filter)
+    page = person.get(f"/{path}?{urlencode({filter.name: value})}")
+    shown = re.findall('aria-label="Remove the filter ([^"]*)"', page.body.decode())
+    assert shown == [f"{label_of(filter.name)}: {value}"]
+    form = page.body.decode().partition('id="filters"')[2].partition('<div class="scroll"')[0]
+    given = re.findall(rf'name="{filter.name}" value="([^"]*)"', form)
+    given += re.findall(r"<option(?: value=\"[^\"]*\")? selected>([^<]*)<", form)
+    assert given, "the next search drops it"
+
+
+def test_each_label_of_a_filter_is_removed_alone(operator: Operator) -> None:
+    page = operator.text("/relayers?label=team%3Da%2Cenv%3Db&order=newest")
+    for label, rest in (("team=a", "env%3Db"), ("env=b", "team%3Da")):
+        assert f'<a href="?label={rest}&amp;order=newest" aria-label="Remove the filter Label: {label}">' in page
+
+
+def test_the_days_of_a_runway_are_kept_by_the_next_page(operator: Operator) -> None:
+    assert 'href="?days=9&amp;page=2"' in operator.text("/runway?days=9")
 
 
 def test_labels_are_a_column_and_a_filter(running: Running, operator: Operator, some: list[str]) -> None:

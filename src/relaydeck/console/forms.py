@@ -66,6 +66,7 @@ _LABELS = {
     "min_balance": "Minimum balance",
     "native_symbol": "Coin",
     "notification_id": "Notification",
+    "relayer_id": "Relayer",
     "runway_warn_hours": "Warn at hours of runway",
     "signer_id": "Signer",
     "url": "URL",

@@ -3,7 +3,7 @@
 import csv
 import hashlib
 import inspect
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -118,7 +118,7 @@ def _load() -> Environment:
     environment.filters |= {name: each for name, each in vars(formats).items() if inspect.isfunction(each)}
     environment.filters |= {"utc": utc, "failure": describe_error, "label_of": label_of}
     environment.globals |= {"root": ROOT, "link": _link, "asset": _asset}
-    environment.globals |= {"without": _without, "reverted_resource": reverted_resource}
+    environment.globals |= {"active_filters": _active_filters, "reverted_resource": reverted_resource}
     environment.globals |= {"secret_resource": secret_resource, "with_label": _with_label}
     return environment
 
@@ -127,8 +127,17 @@ def _link(*parts: str) -> str:
     return ROOT + path_to(*parts)
 
 
-def _without(query: dict[str, str], name: str) -> str:
-    return urlencode({key: value for key, value in query.items() if key != name})
+_NO_FILTERS = ("order", "days")  # how a list is shown
+
+
+def _active_filters(active: dict[str, str], fields: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Label and value of each, and the query without it. `fields`: those of the form."""
+    for name, value in active.items():
+        parts = value.split(",") if name == "label" else [value]
+        for part in parts if name not in _NO_FILTERS or name not in fields else ():
+            others = ",".join(each for each in parts if each != part)
+            kept = {key: each for key, each in (active | {name: others}).items() if each}
+            yield label_of(name), part.replace("_", " ") if name == "problem" else part, urlencode(kept)
 
 
 def _with_label(query: dict[str, str], key: str, value: str) -> str:

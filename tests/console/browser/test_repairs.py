@@ -110,11 +110,15 @@ def test_removals_are_counted_and_confirmed_by_their_number(page: Page, served: 
 
 def test_a_filter_without_a_field_survives_the_next_search(page: Page) -> None:
     page.goto("/console/relayers?signer_id=nobody")
-    expect(page.locator(".chip")).to_contain_text("signer id: nobody")
+    expect(page.locator(".chip")).to_contain_text("Signer: nobody")
     page.get_by_role("searchbox", name="Name").fill("Sepolia")
     page.get_by_role("searchbox", name="Name").press("Enter")
     expect(page).to_have_url(re.compile("signer_id=nobody"))
     expect(page.locator("main")).to_contain_text("No relayer matches.")
+    expect(page.get_by_role("list", name="Active filters").get_by_role("listitem")).to_have_count(2)
+    page.get_by_role("link", name="Remove the filter Signer: nobody").click()
+    expect(page.get_by_role("list", name="Active filters")).to_contain_text("Name: Sepolia")
+    expect(page.locator("main")).to_contain_text("Sepolia one")
 
 
 def attempted(served: Running, *names: str) -> bool:

@@ -29,7 +29,8 @@ async def show_events(request: PageRequest) -> Reply:
             store.database.read, limit=_PER_PAGE, before=int(given or 0), relayer_id=relayer
         )
     )
-    return request.page("events.html", events=found, more=len(found) == _PER_PAGE)
+    active = {"relayer_id": relayer} if relayer else {}
+    return request.page("events.html", events=found, more=len(found) == _PER_PAGE, active=active)
 
 
 @get("/events/{id}")
@@ -49,8 +50,9 @@ async def show_deliveries(request: PageRequest) -> Reply:
     found = (await request.call("list_deliveries", **query, order="newest", per_page=str(_PER_PAGE))).data
     chosen, dead = await _dead(request)
     more = len(found) == _PER_PAGE
+    active = {name: value for name, value in query.items() if value and name != "before"}
     values: Json = {"deliveries": found, "more": more, "chosen": chosen, "dead": dead, "states": _STATES}
-    return request.page("deliveries.html", **values)
+    return request.page("deliveries.html", active=active, **values)
 
 
 async def _dead(request: PageRequest) -> tuple[Json, str]:

@@ -2,10 +2,9 @@
 
 import time
 from collections.abc import Sequence
-from urllib.parse import urlencode
 
 from relaydeck.console.formats import address_code
-from relaydeck.console.page_request import PageRequest, get
+from relaydeck.console.page_request import Pager, PageRequest, get
 from relaydeck.console.rendering import csv_file, picture
 from relaydeck.errors import BadRequest
 from relaydeck.http.pipeline import Reply
@@ -22,14 +21,14 @@ async def show(request: PageRequest) -> Reply:
     found = await request.listed("list_relayers", per_page=_PER_PAGE, order="runway")
     runways = await _runways(request, [each["id"] for each in found["listed"]])
     networks = await request.read(network_names)
-    query = {name: value for name, value in found["pager"].query.items() if name != "page"}
+    pager: Pager = found["pager"]
+    pager = pager._replace(query=pager.query | {"days": str(_days(request))})
     return request.page(
         "runway.html",
         runways=runways,
         days=_days(request),
         networks=networks,
-        file=urlencode(query | {"days": str(_days(request))}),
-        pager=found["pager"],
+        pager=pager,
     )
 
 
