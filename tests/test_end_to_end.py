@@ -399,7 +399,7 @@ def they_need_two(team: Team) -> None:
     team.ask("POST", "proposals/{id}/reject", found[4], body={"reason": "enough"})
     assert team.ask("POST", "proposals/{id}/approve", found[5])["state"] == "applied"
     assert team.type("protection", "create", "keys", "--relayer", "none") == "created protection keys\n"
-    team.typed.add("protection delete")  # it needs two, too
+    team.typed.add("protection delete")  # it needs approval, too
 
 
 def they_look_back(team: Team) -> None:

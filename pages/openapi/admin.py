@@ -47,8 +47,8 @@ _TAGS = {
     "events": "Events and their deliveries.",
     "audit": "The audit log: every change and who made it.",
     "problems": "What is wrong now, by cause, and who takes care of it.",
-    "protections": "What is protected: its changes need two.",
-    "proposals": "Changes that need two, and who decided.",
+    "protections": "What is protected: its changes need approval.",
+    "proposals": "Changes that need approval, and who decided.",
     "doctor": "The checks of `relaydeck doctor`: files, database, sealed values, nodes, signers and the fleet.",
 }
 

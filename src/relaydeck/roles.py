@@ -10,7 +10,7 @@ from typing import Literal
 
 # An operation requires one of these: `list` and `call` those of /api/v1, the two lists and the others. `view` reads
 # /admin/v1, `operate` pauses, replays, tests and checks, `change` changes records, `own` decides who may do what,
-# `approve` accepts changes that need two. `look` shows the pages of the console, without what may be a key in a URL.
+# `approve` accepts proposed changes. `look` shows the pages of the console, without what may be a key in a URL.
 Permission = Literal["list", "call", "look", "view", "operate", "change", "own", "approve"]
 
 

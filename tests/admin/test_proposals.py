@@ -1,4 +1,4 @@
-"""Changes that need two, over HTTP: what becomes a proposal, who decides, and what an approval does."""
+"""Changes that need approval, over HTTP: what becomes a proposal, who decides, and what an approval does."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ from tests.support.running import Running, run_command
 from tests.support.seeding import issue, opened
 
 KEY = "0x" + "5e" * 32
-NEEDS_ANOTHER = "a change that needs two cannot be approved by its author, nor by a token that the author made"
+NEEDS_ANOTHER = "a change that needs approval cannot be approved by its author, nor by a token that the author made"
 OWNER = "root"  # the token of the tests
 
 
@@ -317,7 +317,7 @@ def test_what_is_too_large_for_a_proposal_is_refused(guarded: Admin) -> None:
     answer = guarded.ask("POST", "apply", {"document": {"signers": signers}})
     assert refusal(answer) == (
         409,
-        "the change needs two, because records of it are protected, and is too large for a proposal: split it into"
+        "the change needs approval, because records of it are protected, and is too large for a proposal: split it into"
         " documents of at most 1000 steps and 1048576 bytes",
     )
 

@@ -48,6 +48,12 @@ def test_an_update_does_not_list_the_identity_nor_what_is_required() -> None:
     assert fields["name"] == "Name for people. A string. Example: name='Sepolia one'"
 
 
+def test_an_update_of_a_signer_lists_labels_only() -> None:
+    shown = help_of("signer", "update")
+    assert list(listed(shown)) == ["labels"]
+    assert shown.splitlines()[2].startswith("  Change the labels of the signer with this ID.")
+
+
 @pytest.mark.parametrize("command", ["show", "delete"])
 def test_a_network_is_found_by_its_name_and_any_other_record_by_its_id(command: str) -> None:
     verb = command.capitalize()

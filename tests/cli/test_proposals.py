@@ -1,4 +1,4 @@
-"""Changes that need two, typed: on a home and on a server, with the exit codes that a pipeline acts on."""
+"""Changes that need approval, typed: on a home and on a server, with the exit codes that a pipeline acts on."""
 
 import json
 from collections.abc import Iterator
@@ -45,7 +45,8 @@ def test_on_a_home_a_change_waits_and_is_forced(protected: Path) -> None:
         3,
         "",
         [
-            f"relaydeck: the change needs two: it is the proposal {found['id']} now, and another has to approve it",
+            f"relaydeck: the change needs approval: it is now proposal {found['id']},"
+            " and somebody else has to approve it",
             f"Nothing was changed yet. See 'relaydeck proposal show {found['id']}'.",
         ],
     )

@@ -1,4 +1,4 @@
-"""The pages of changes that need two: one proposes in a form, another decides."""
+"""The pages of changes that need approval: one proposes in a form, another decides."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_a_form_that_needs_two_says_so(served: Running) -> None:
     fields = {name: plan.partition(f'name="{name}" value="')[2].partition('"')[0] for name in ("sealed", "revision")}
     answer = author.post("/apply/plan", fields)
     found = served.ask("GET", "/admin/v1/proposals").json["data"][0]["id"]
-    assert (answer.status, f"This change needs two: it is the proposal {found}" in plain(answer)) == (409, True)
+    assert (answer.status, f"This change needs approval: it is now proposal {found}" in plain(answer)) == (409, True)
 
 
 def test_another_approves_and_the_author_has_no_button_for_it(served: Running) -> None:

@@ -1,4 +1,4 @@
-"""kill -9 at every statement of a change that needs two: it is made once or not at all, and the audit log says so."""
+"""kill -9 at every statement of a change that needs approval: it is made once or not at all, as the audit log says."""
 
 import asyncio
 import os

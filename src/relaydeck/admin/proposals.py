@@ -1,4 +1,4 @@
-"""Changes that need two: what is protected, and the proposals that changes of protected records become.
+"""Changes that need approval: what is protected, and the proposals that changes of protected records become.
 
 A proposal is a request that waits. Whatever operation changes a protected record, the change is tried in a step of its
 transaction; when the guard has seen a protected record, the step is rolled back, and the request is stored in its
@@ -191,8 +191,8 @@ def _propose(
 def _require_room(transaction: Transaction, call: Call, entries: list[Row], now: int) -> None:
     if len(entries) > _MOST_STEPS or len(call.body) > _MOST_BYTES:
         raise NotPossible(
-            "the change needs two, because records of it are protected, and is too large for a proposal: split it into"
-            f" documents of at most {_MOST_STEPS} steps and {_MOST_BYTES} bytes"
+            "the change needs approval, because records of it are protected, and is too large for a proposal: split it"
+            f" into documents of at most {_MOST_STEPS} steps and {_MOST_BYTES} bytes"
         )
     forget_expired(transaction, now)
     open_now = "SELECT count(*) AS total FROM proposals WHERE state = 'open' AND expires_at > :now"
@@ -364,7 +364,9 @@ def _require_another(context: ChangeContext, author: str) -> None:
     ours, theirs = _makers(context.transaction, context.actor), _makers(context.transaction, author)
     same = {*_bases(context.actor), *_bases(author)}
     if any(each in same or each.startswith("person:") for each in ours & theirs):
-        raise Forbidden("a change that needs two cannot be approved by its author, nor by a token that the author made")
+        raise Forbidden(
+            "a change that needs approval cannot be approved by its author, nor by a token that the author made"
+        )
 
 
 def _makers(transaction: Transaction, actor: str) -> set[str]:

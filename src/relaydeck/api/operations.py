@@ -25,7 +25,7 @@ _PAGE = Parameter("page", "As on `/api/v1`.", is_integer=True)
 _PER_PAGE = Parameter("per_page", "As on `/api/v1`.", is_integer=True)
 _REASON = Parameter(
     "reason",
-    "Why, for those who approve the change if it needs two.",
+    "Reason, shown to those who approve the change.",
     example="raise the price cap",
     schema={"maxLength": 500},
 )
@@ -114,7 +114,7 @@ TEST_NOTIFICATION = _action("test_notification", "notifications/{id}/test", "Sen
 SEND_WAITING = _action(
     "send_waiting",
     "notifications/{id}/send",
-    "Send now what waits after a failed attempt",
+    "Send now the events that wait after a failed attempt",
     records.Replayed,
     command="notification send",
     details="An attempt that fails before its time does not count.",
@@ -232,7 +232,7 @@ _HEAD = Parameter(
 )
 VERIFY_AUDIT = _reading("verify_audit", "audit/verify", "Verify every link of the audit log", AuditVerification, _HEAD)
 WHOAMI = _reading(
-    "whoami", "whoami", "Say who you are, by which rule, and until when", records.WhoAmI, permission="list"
+    "whoami", "whoami", "Show who you are, your role, and when your access ends", records.WhoAmI, permission="list"
 )
 _TEXT = Parameter(
     "text",
@@ -243,7 +243,7 @@ _TEXT = Parameter(
 FIND = _reading(
     "find",
     "find",
-    "Find records by a part of an id, a name or an address",
+    "Find records by part of an id, a name or an address",
     records.Found,
     _TEXT,
     _number("first", "How many to return, 1 to 100. Default: 20.", 20, most=100),
@@ -252,11 +252,11 @@ FIND = _reading(
 LIST_PROBLEMS = _reading(
     "list_problems",
     "problems",
-    "List what is wrong now, by cause",
+    "List current problems, by cause",
     records.FleetProblem,
     is_list=True,
     command="problem list",
-    details="What is acknowledged comes last.",
+    details="Acknowledged problems come last.",
 )
 ACKNOWLEDGE_PROBLEM = _action(
     "acknowledge_problem",
@@ -272,7 +272,7 @@ REOPEN_PROBLEM = _action(
     records.FleetProblem,
     command="problem reopen",
 )
-LIST_PROTECTIONS = _listing("protections", "list_protections", "List what is protected", records.Protection)
+LIST_PROTECTIONS = _listing("protections", "list_protections", "List protections", records.Protection)
 CREATE_PROTECTION = Operation(
     "create_protection",
     "POST",
@@ -290,10 +290,10 @@ DELETE_PROTECTION = Operation(
     "End a protection",
     permission="own",
     query=(_REASON,),
-    details="This needs two, too.",
+    details="Somebody else has to approve this, too.",
 )
-LIST_PROPOSALS = _listing("proposals", "list_proposals", "List changes that need two", records.Proposal)
-GET_PROPOSAL = _reading("get_proposal", "proposals/{id}", "Read a change that needs two", records.Proposal)
+LIST_PROPOSALS = _listing("proposals", "list_proposals", "List proposed changes", records.Proposal)
+GET_PROPOSAL = _reading("get_proposal", "proposals/{id}", "Read a proposed change", records.Proposal)
 APPROVE_PROPOSAL = Operation(
     "approve_proposal",
     "POST",

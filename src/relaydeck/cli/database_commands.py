@@ -190,7 +190,7 @@ def key_rotate(master: bool, prepare: bool, as_json: bool) -> None:
     """Create a new data key and seal every secret with it.
 
     --master also replaces the master key, with which everything in the database is sealed and proven. Do it when a
-    copy of the key may be in wrong hands. The command writes a new key into the first line of the master key file,
+    copy of the key may have leaked. The command writes a new key into the first line of the master key file,
     above the old one, moves the database to the new key, and removes the old line. Running services read the file
     again by themselves; tokens and sessions stay valid. Plans made before have to be made again.
 
@@ -198,7 +198,7 @@ def key_rotate(master: bool, prepare: bool, as_json: bool) -> None:
     them, and make a new backup afterwards.
 
     With PostgreSQL, run it with --prepare first, and give the master key file, which then has both keys, to every
-    machine. Then run it without --prepare on one machine. At last, run it on the others, or give them the file.
+    machine. Then run it without --prepare on one machine. Finally, run it on the others, or give them the file.
     """
     if prepare and not master:
         raise click.UsageError("--prepare needs --master")

@@ -69,7 +69,7 @@ class Diagnosis(Shape, frozen=True):
 @as_json(Diagnosis)
 @at_home
 def diagnose(file: Path | None, url: str, as_json: bool) -> None:
-    """Write FILE (default: relaydeck-diagnosis-TIME.zip here) for somebody who helps you. Never overwrites a file.
+    """Write FILE (default: relaydeck-diagnosis-TIME.zip here) for those who help you. Never overwrites a file.
 
     It contains versions, settings, the findings of 'doctor', health and metrics of the running service, the number of
     records, the state of migrations, who holds the write lock, limits of the machine and its processes, and the log

@@ -24,7 +24,7 @@ _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "bold red"}
 def doctor(production: bool, as_json: bool) -> None:
     """Check settings, home, disk, clock, database, keys, audit log, relayers, signers, deliveries and RPC URLs.
 
-    On a server: whether it answers and accepts the token, and the same checks as that machine finds them.
+    On a server: checks whether it answers and accepts the token, then shows what the same checks find on its machine.
 
     With --production, on the machine of the home and with the settings of the service: also whether it is ready for
     production (TLS, master key, backups, alerts, rate limit, retention, plain signers, owner tokens, webhooks).

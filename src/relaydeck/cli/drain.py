@@ -40,16 +40,16 @@ class Drained(Shape, frozen=True):
     type=click.IntRange(0, 3600),
     default=15,
     show_default=True,
-    help="Seconds for which requests are served. Longer than the balancer takes to notice that it is not ready.",
+    help="How many seconds to serve requests: longer than the load balancer takes to notice the drain.",
 )
 @as_json(Drained)
 @at_home
 def drain(seconds: int, as_json: bool) -> None:
-    """End the service that runs on this home, so that a balancer in front of it fails no request.
+    """Stop the service that runs on this home, so that no request fails behind a load balancer.
 
-    From the start, /readyz answers 503 "draining", and a balancer that asks for it chooses another replica. Requests
-    that still arrive are served, and their connections are closed as they are answered. After --for seconds the service
-    stops as on SIGTERM: it finishes the requests in progress and exits with 0. The command waits for that.
+    At once, /readyz answers 503 "draining", so that a load balancer which checks it chooses another replica. The
+    service answers requests that still arrive, and closes their connections. After --for seconds it stops as on
+    SIGTERM: it finishes the requests in progress and exits with 0. The command waits for that.
 
     SIGUSR1 to the parent process of the service does the same, for 15 seconds. SIGTERM ends a drain early.
     """

@@ -143,7 +143,7 @@ def event_replay(event_id: str, all_dead: bool, as_json: bool) -> None:
 
 
 @event.command("tail", epilog="Example:  relaydeck event tail --follow --json | jq .type")
-@click.option("--follow", "-f", is_flag=True, help="Also print the events that come, until Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Also print new events as they come, until Ctrl-C.")
 @limit(10)
 @as_json(EventBody, remark=", one on each line", text="Print one JSON object on each line, for scripts.")
 @anywhere

@@ -34,20 +34,22 @@ class RemovedProfile(Shape, frozen=True):
     name: Annotated[str, about("The profile that was removed.")]
 
 
-_NAME = click.option("--profile", "name", metavar="NAME", default="default", show_default=True, help="Its name.")
+_NAME = click.option(
+    "--profile", "name", metavar="NAME", default="default", show_default=True, help="Name of the profile."
+)
 
 
 @click.command(epilog="Example:  relaydeck login https://relay.example.com --profile production --sso")
 @click.argument("url")
 @_NAME
 @click.option("--token-file", type=PATH, help="File with the token. Default: RELAYDECK_TOKEN, else the command asks.")
-@click.option("--sso", is_flag=True, help="Sign in as a person, with a browser at an identity provider of the server.")
+@click.option("--sso", is_flag=True, help="Sign in with a browser, at the server's identity provider.")
 @as_json(Profile)
 def login(url: str, name: str, token_file: Path | None, sso: bool, as_json: bool) -> None:
-    """Store a server and a token for it as a profile. The server has to accept the token first.
+    """Store a server and a token for it as a profile, once the server has accepted the token.
 
-    With --sso, the profile holds your session instead. It ends as one of the console does: when you lose access, when
-    it is not used, and with 'relaydeck logout'. 'relaydeck whoami' says who you are, by which rule, and until when.
+    With --sso, the profile holds your session instead. The session ends like one of the console: when you lose access,
+    when you do not use it, and with 'relaydeck logout'. 'relaydeck whoami' shows who you are and when your access ends.
 
     The profile is stored in $XDG_CONFIG_HOME/relaydeck/profiles.json (default: ~/.config), which only you may read.
     Use it with --profile NAME, or set RELAYDECK_PROFILE.
@@ -72,7 +74,7 @@ def login(url: str, name: str, token_file: Path | None, sso: bool, as_json: bool
 @_NAME
 @as_json(RemovedProfile)
 def logout(name: str, as_json: bool) -> None:
-    """Remove a stored profile, and end its session, if it is one of 'login --sso'.
+    """Remove a stored profile. If it holds a session of 'login --sso', end the session.
 
     A token stays valid: revoke it with 'relaydeck token revoke'.
     """

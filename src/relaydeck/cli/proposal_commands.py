@@ -1,4 +1,4 @@
-"""`relaydeck proposal …` and `relaydeck protection …`: changes that need two, and of which records they are."""
+"""`relaydeck proposal …` and `relaydeck protection …`: changes that need approval, and of which records they are."""
 
 import time
 from collections.abc import Callable
@@ -60,7 +60,7 @@ proposal.add_command(
     list_command(
         LIST_PROPOSALS,
         "list",
-        "List changes that need two, newest first.",
+        "List proposed changes, newest first.",
         {
             "id": "id",
             "state": "state",
@@ -82,7 +82,7 @@ proposal.add_command(
 @as_json(Proposal)
 @anywhere
 def proposal_show(identifier: str, as_json: bool) -> None:
-    """Show the change with this ID: who proposes it, why, and every step."""
+    """Show the proposal with this ID: author, reason, steps."""
     show(target().call(GET_PROPOSAL, identifier).data, as_json, _print_proposal)
 
 
@@ -111,12 +111,17 @@ def _deciding(operation: Operation, done: str, help: str) -> None:
     proposal.add_command(click.command(name, help=help)(identity(operation)(command)))
 
 
-_deciding(APPROVE_PROPOSAL, "applied", "Approve the change with this ID, and make it. Its author cannot.")
-_deciding(REJECT_PROPOSAL, "rejected", "Reject the change with this ID, for a REASON.")
+_deciding(
+    APPROVE_PROPOSAL,
+    "applied",
+    "Approve the proposal with this ID: its change is made at once. Its author cannot approve it.",
+)
+_deciding(REJECT_PROPOSAL, "rejected", "Reject the proposal with this ID, with a REASON.")
 _deciding(
     FORCE_PROPOSAL,
     "forced",
-    "Make the change with this ID without an approval, for a REASON. For owners: the audit log and an event say so.",
+    "Make the change of the proposal with this ID without an approval. Only owners can. The audit log and an event"
+    " record it with the REASON.",
 )
 
 
@@ -132,7 +137,7 @@ protection.add_command(
     list_command(
         LIST_PROTECTIONS,
         "list",
-        "List what is protected.",
+        "List protections and the records that they cover.",
         {
             "name": "name",
             "kinds": lambda view: ", ".join(view["kinds"]) or "every kind",
@@ -154,13 +159,13 @@ class Ended(Shape, frozen=True):
 @click.option("--relayer", "relayers", multiple=True, help="This relayer and what belongs to it. Repeatable.")
 @click.option("--network", "networks", multiple=True, help="This network and the relayers on it. Repeatable.")
 @click.option("--label", "labels", multiple=True, help="Records with this label, as team=payments. Repeatable.")
-@click.option("--note", default="", help="What it is for: text for people.")
+@click.option("--note", default="", help="Purpose, shown in lists.")
 @as_json(Protection)
 @anywhere
 def protection_create(name: str, labels: tuple[str, ...], note: str, as_json: bool, **given: tuple[str, ...]) -> None:
-    """Protect records: each change needs a second person.
+    """Protect records: somebody else has to approve each change of them.
 
-    A record is protected if it meets each of the options. Without any, every record is.
+    A record is protected if it meets every option that you give. Without options, all records are protected.
     """
     pairs = dict(each.partition("=")[::2] for each in labels)
     scope = {"relayers": given["relayers"], "networks": given["networks"], "labels": pairs}
@@ -174,6 +179,6 @@ def protection_create(name: str, labels: tuple[str, ...], note: str, as_json: bo
 @as_json(Ended)
 @anywhere
 def protection_delete(identifier: str, as_json: bool) -> None:
-    """End the protection called NAME. This needs two, too."""
+    """End the protection called NAME. Somebody else has to approve this, too."""
     target().call(DELETE_PROTECTION, identifier)
     print_change(Ended(identifier), as_json, f"deleted protection {identifier}")

@@ -50,7 +50,7 @@ _FIELDS = (
 _LABEL = click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Set a label; KEY= removes it. May be repeated."
 )
-_REASON = click.option("--reason", default="", help="Why, for those who approve the change if it needs two.")
+_REASON = click.option("--reason", default="", help="Reason, shown to those who approve the change.")
 _MANY = 1_000_000_000
 Rows = Iterator[tuple[str, str]]
 # A file must give the id of a signer; a command need not.
@@ -98,7 +98,9 @@ def _create_command(word: str) -> click.Command:
 def _update_command(word: str, identified: str) -> click.Command:
     operation = BY_NAME[f"update_{word}"]
     assert operation.response is not None
-    words = f"Change the {identified}. {_FIELDS} FIELD:=null removes a value."
+    words = (
+        f"Change the {'labels of the ' if word == 'signer' else ''}{identified}. {_FIELDS} FIELD:=null removes a value."
+    )
 
     @click.command("update", cls=_DocumentCommand, help=words)
     @identity(operation)
@@ -279,8 +281,13 @@ class _DocumentCommand(click.Command):
 
 def _write_fields(formatter: click.HelpFormatter, resource: Resource, *, update: bool) -> None:
     if resource == "signers":
-        _write(formatter, "Fields", _rows([_SIGNER_ID, *SIGNER_FIELDS[1:]]))
-        for name, shape in SHAPES.items():
+        named = (
+            [_SIGNER_ID, *SIGNER_FIELDS[1:]]
+            if not update
+            else [each for each in SIGNER_FIELDS if each.name == "labels"]
+        )
+        _write(formatter, "Fields", _rows(named, update=update))
+        for name, shape in () if update else SHAPES.items():
             _write(formatter, f"Fields with type={name}", _rows(settable_fields(shape), "config."))
         return
     identity = IDENTITY[resource] if update else ""

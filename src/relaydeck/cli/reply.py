@@ -34,7 +34,7 @@ class Proposed(OperatorError):
     def __init__(self, proposal: Mapping[str, Any]) -> None:
         self.id = str(proposal.get("id"))
         super().__init__(
-            f"the change needs two: it is the proposal {self.id} now, and another has to approve it",
+            f"the change needs approval: it is now proposal {self.id}, and somebody else has to approve it",
             f"Nothing was changed yet. See 'relaydeck proposal show {self.id}'.",
         )
 

@@ -81,9 +81,9 @@ class Revoked(Shape, frozen=True):
 @click.option("--label", "labels", multiple=True, help="Only records with this label, as team=payments. Repeatable.")
 @click.option("--from", "addresses", multiple=True, help="Only from this address or CIDR range. Repeatable.")
 @click.option("--rate", type=click.IntRange(1), help="Requests per second, in place of the common limit.")
-@click.option("--burst", type=click.IntRange(1), help="Most requests at once, with --rate. Default: as the rate.")
-@click.option("--approve", is_flag=True, help="It may also approve changes that need two.")
-@click.option("--for", "purpose", default="", help="What it is for: text for people.")
+@click.option("--burst", type=click.IntRange(1), help="Most requests at once, with --rate. Default: the rate.")
+@click.option("--approve", is_flag=True, help="It may also approve proposed changes.")
+@click.option("--for", "purpose", default="", help="Purpose, shown in lists.")
 @click.option("--expires", default="", help="Lifetime: 45m, 12h, 30d, 8w. Default: the token does not expire.")
 @as_json(IssuedToken)
 @anywhere

@@ -33,7 +33,7 @@ class AdminOperations:
     ) -> records.Network:
         """Create a network.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("GET", "networks/{name}")
@@ -48,14 +48,14 @@ class AdminOperations:
         """Change a network. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotFound`.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("DELETE", "networks/{name}", "reason")
     def delete_network(self, name: str, *, reason: str | None = None, if_match: str | None = None) -> None:
         """Delete a network. Raises `NotFound`.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("GET", "signers")
@@ -81,7 +81,7 @@ class AdminOperations:
     ) -> records.Signer:
         """Create a signer.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("GET", "signers/{signer_id}")
@@ -96,14 +96,14 @@ class AdminOperations:
         """Change a signer. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotFound`.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("DELETE", "signers/{signer_id}", "reason")
     def delete_signer(self, signer_id: str, *, reason: str | None = None, if_match: str | None = None) -> None:
         """Delete a signer. Raises `NotFound`.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("POST", "signers/{signer_id}/check")
@@ -134,7 +134,7 @@ class AdminOperations:
     ) -> records.Notification:
         """Create a notification.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("GET", "notifications/{notification_id}")
@@ -149,7 +149,7 @@ class AdminOperations:
         """Change a notification. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotificationNotFound`.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("DELETE", "notifications/{notification_id}", "reason")
@@ -158,7 +158,7 @@ class AdminOperations:
     ) -> None:
         """Delete a notification. Raises `NotificationNotFound`.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("POST", "notifications/{notification_id}/test")
@@ -169,7 +169,7 @@ class AdminOperations:
 
     @sends("POST", "notifications/{notification_id}/send")
     def send_waiting(self, notification_id: str, *, idempotency_key: str | None = None) -> records.Replayed:
-        """Send now what waits after a failed attempt. Raises `NotificationNotFound`."""
+        """Send now the events that wait after a failed attempt. Raises `NotificationNotFound`."""
 
     @sends("GET", "relayers")
     def list_relayers(
@@ -199,7 +199,7 @@ class AdminOperations:
     ) -> records.Relayer:
         """Create a relayer.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("GET", "relayers/{relayer_id}")
@@ -214,14 +214,14 @@ class AdminOperations:
         """Change a relayer. Only the given fields change; None removes a value (JSON merge patch). Raises
         `RelayerNotFound`.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("DELETE", "relayers/{relayer_id}", "reason")
     def delete_relayer(self, relayer_id: str, *, reason: str | None = None, if_match: str | None = None) -> None:
         """Delete a relayer. Raises `RelayerNotFound`.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("POST", "relayers/{relayer_id}/pause")
@@ -298,7 +298,7 @@ class AdminOperations:
     ) -> records.ApplyReport:
         """Make the records match a document.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("GET", "export")
@@ -431,11 +431,11 @@ class AdminOperations:
 
     @sends("GET", "whoami")
     def whoami(self) -> records.WhoAmI:
-        """Say who you are, by which rule, and until when."""
+        """Show who you are, your role, and when your access ends."""
 
     @sends("GET", "find")
     def find(self, *, text: str | None = None, first: int | None = None) -> Page[records.Found]:
-        """Find records by a part of an id, a name or an address.
+        """Find records by part of an id, a name or an address.
 
         `text`: The beginning of an id, a name or an address, the end of an address, or any part of one of the
             20,000 newest records of a kind. Blanks around it do not count.
@@ -444,7 +444,7 @@ class AdminOperations:
 
     @sends("GET", "problems")
     def list_problems(self) -> Page[records.FleetProblem]:
-        """List what is wrong now, by cause."""
+        """List current problems, by cause."""
 
     @sends("POST", "problems/{problem_id}/acknowledge")
     def acknowledge_problem(
@@ -461,7 +461,7 @@ class AdminOperations:
         self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
         name: str | None = None
     ) -> Page[records.Protection]:
-        """List what is protected.
+        """List protections.
 
         `name`: Only those with this text in their name, in upper or lower case.
         """
@@ -479,7 +479,7 @@ class AdminOperations:
     def delete_protection(self, name: str, *, reason: str | None = None) -> None:
         """End a protection. Raises `NotFound`.
 
-        `reason`: Why, for those who approve the change if it needs two.
+        `reason`: Reason, shown to those who approve the change.
         """
 
     @sends("GET", "proposals")
@@ -487,7 +487,7 @@ class AdminOperations:
         self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
         state: Literal["open", "applied", "forced", "rejected", "expired"] | None = None, author: str | None = None
     ) -> Page[records.Proposal]:
-        """List changes that need two.
+        """List proposed changes.
 
         `state`: Only those in this state.
         `author`: Only those of this author: a person also finds what their tokens proposed.
@@ -497,7 +497,7 @@ class AdminOperations:
 
     @sends("GET", "proposals/{proposal_id}")
     def get_proposal(self, proposal_id: str) -> records.Proposal:
-        """Read a change that needs two. Raises `NotFound`."""
+        """Read a proposed change. Raises `NotFound`."""
 
     @sends("POST", "proposals/{proposal_id}/approve")
     def approve_proposal(self, proposal_id: str, *, idempotency_key: str | None = None) -> records.Proposal:

@@ -17,7 +17,7 @@
     │   ├── MethodNotAllowed         405
     │   ├── Conflict                 409     /admin/v1: the name is taken, or the record is still in use
     │   │   └── SignerExists                 "Signer with this ID already exists"
-    │   ├── ChangeProposed           202     /admin/v1: the change needs two; `problem` is the proposal
+    │   ├── ChangeProposed           202     /admin/v1: the change needs approval; `problem` is the proposal
     │   ├── PreconditionFailed       412     /admin/v1: the record changed since `if_match`
     │   ├── Unprocessable            422     /admin/v1: the idempotency key belongs to another request
     │   ├── TooManyRequests          429     "Too Many Requests"

@@ -166,7 +166,7 @@ def _proposed(response: Response) -> errors.ClientError:
     if not isinstance(proposal, dict):
         return errors.UnexpectedResponse("the response has no proposal", status=response.status)
     reason = f"nothing has changed yet, and another has to approve the proposal {proposal.get('id')}"
-    return errors.ChangeProposed("The change needs two", status=response.status, reason=reason, problem=proposal)
+    return errors.ChangeProposed("The change needs approval", status=response.status, reason=reason, problem=proposal)
 
 
 def error_of(response: Response) -> errors.ClientError:

@@ -105,7 +105,7 @@ async def call_operation(
     result = _result(reply)
     if reply.status == HTTPStatus.ACCEPTED:
         raise NotPossible(
-            f"This change needs two: it is the proposal {result.data['id']}, and another has to approve it"
+            f"This change needs approval: it is now proposal {result.data['id']}, and somebody else has to approve it"
         )
     return result
 

@@ -37,9 +37,9 @@ class Restrictions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
         Rate, field("Requests per second, in place of the common limit; 0: the common one.", example=50)
     ] = 0
     burst: Annotated[Rate, field("Most requests at once, with a rate of its own; 0: as the rate.", example=100)] = 0
-    approve: Annotated[
-        bool, field("Whether it may also approve changes that need two, as owners may.", example=False)
-    ] = False
+    approve: Annotated[bool, field("Whether it may also approve proposed changes, as owners may.", example=False)] = (
+        False
+    )
 
 
 class Grant(Restrictions, frozen=True, omit_defaults=True, forbid_unknown_fields=True, dict=True, kw_only=True):

@@ -56,7 +56,7 @@ class ScopedStatements:
         return f"({self._carried(table)}) OR {self._any_relayer(f'inside.{referring} = {table}.{identity}')}"
 
     def _event(self, kind: str) -> str:
-        """Whether an event or its delivery is inside. Changes that need two are nothing to a scoped credential."""
+        """Whether an event or its delivery is inside. Changes that need approval are nothing to a scoped credential."""
         named = f"SELECT 1 FROM {self._schema}notifications notification WHERE notification.id = own.notification_id"
         return (
             f"CASE WHEN own.relayer_id IS NOT NULL THEN {self._any_relayer('inside.id = own.relayer_id')}"

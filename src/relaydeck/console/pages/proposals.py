@@ -1,4 +1,4 @@
-"""Changes that need two: what waits, each with its plan, and the decision."""
+"""Changes that need approval: what waits, each with its plan, and the decision."""
 
 from relaydeck.console.page_request import PageRequest, act, get, listing, post
 from relaydeck.console.rendering import path_to, redirect
