@@ -227,7 +227,7 @@ def test_the_detail_of_readyz_says_whether_writes_work(served: Running, query: s
     writes = {"ok": True, "cause": None, "text": "writes work"}
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert answer.json["writes"].pop("last_success_seconds") in range(6)
-    expected = {"ready": True, "text": "ready", "writes": writes, "loading_records": 0}
+    expected = {"ready": True, "text": "ready", "writes": writes, "loading_records": 0, "can_restart": True}
     assert answer.json | {"writes": writes} == expected
 
 

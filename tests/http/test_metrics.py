@@ -34,6 +34,7 @@ from relaydeck.http.metrics import (
     LOADING,
     LOG_LINES_DROPPED,
     LOWEST_RUNWAY,
+    MASTER_KEY_AWAY,
     METRICS,
     MIGRATING,
     MONITOR_LAG,
@@ -248,6 +249,12 @@ async def test_readiness_says_how_many_records_workers_still_load(path: Path) ->
         worker.set(LOADING, 30_000)
     (_, readiness) = await probe(Metrics(path))
     assert readiness == (200, b"ready, loading 60000 records into memory\n")
+
+
+async def test_readiness_says_that_a_start_would_fail(path: Path) -> None:
+    claimed(path).set(MASTER_KEY_AWAY, 1)
+    (_, readiness) = await probe(Metrics(path))
+    assert readiness == (200, b"ready; a start would fail: the master key cannot be read again\n")
 
 
 def test_a_worker_that_died_while_it_started_neither_counts_as_alive_nor_as_silent(path: Path) -> None:

@@ -11,7 +11,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.scope import Scope
 from relaydeck.settings.issuers import Issuer, Rule
 from relaydeck.settings.model import Drivers, Settings, read_settings, setting_warnings
-from relaydeck.settings.values import DatabaseUrl
+from relaydeck.settings.values import DatabaseUrl, KeySource
 from tests.support.running import Running, free_port, run_command
 from tests.support.seeding import issue
 
@@ -221,6 +221,13 @@ def test_a_table_names_an_issuer_and_its_rules(file: Path) -> None:
     url = "https://token.actions.githubusercontent.com"
     github = Issuer(name="github", url=url, audience=("https://relay.example.com",), rules=(rule,))
     assert settings_of(file, example).issuers == (github,)
+
+
+def test_a_table_names_the_key_that_wraps_the_master_key(file: Path) -> None:
+    (example,) = re.findall(r"```toml\n(\[master_key_from\].*?)```", PAGE, re.DOTALL)
+    names = {each: {"file": f"/run/secrets/{each}"} for each in ("role_id", "secret_id")}
+    fields = {"address": "https://vault.example.com:8200", "key_name": "relaydeck"} | names
+    assert settings_of(file, example).master_key_from == KeySource("vault-transit", None, fields)
 
 
 def scoped(scope: str, role: str = "api") -> str:

@@ -61,7 +61,7 @@ def test_rows_that_nothing_of_ours_wrote_do_not_open(row: tuple[object, object])
 
 
 def test_a_file_has_a_key_in_each_line(tmp_path: Path) -> None:
-    create_master_key(tmp_path / "master.key", lambda size: b"o" * size)
+    create_master_key(tmp_path / "master.key", b"o" * 32)
     (tmp_path / "master.key").chmod(0o640)
     write_master_keys(tmp_path / "master.key", [NEW, OLD])
     assert (tmp_path / "master.key").read_text() == "6e" * 32 + "\n" + "6f" * 32 + "\n"
@@ -132,8 +132,8 @@ def test_a_new_master_key_is_readable_by_its_owner_alone(tmp_path: Path) -> None
 
 
 def test_an_existing_master_key_is_left_as_it_is(tmp_path: Path) -> None:
-    create_master_key(tmp_path / "master.key", lambda size: b"a" * size)
-    create_master_key(tmp_path / "master.key", lambda size: b"b" * size)
+    create_master_key(tmp_path / "master.key", b"a" * 32)
+    create_master_key(tmp_path / "master.key", b"b" * 32)
     assert (tmp_path / "master.key").read_text() == "61" * 32 + "\n"
 
 

@@ -2,6 +2,10 @@
 
 import io
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from relaydeck.process.wrapped_keys import KeySystem
 
 
 def main() -> None:
@@ -9,7 +13,9 @@ def main() -> None:
     from relaydeck.cli.commands import cli
     from relaydeck.cli.output import print_note
     from relaydeck.errors import OperatorError, StoreError, operator_words
+    from relaydeck.process.wrapped_keys import WRAPPED_KEYS
 
+    WRAPPED_KEYS.find_system = _key_system
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal's encoding may not have every character
     try:
@@ -19,3 +25,15 @@ def main() -> None:
     except (OperatorError, OSError, StoreError) as error:
         print_note("relaydeck: " + "\n".join(filter(None, operator_words(error))))
         sys.exit(error.exit_code if isinstance(error, OperatorError) else 1)
+
+
+def _key_system() -> "KeySystem | None":
+    """What wraps the master key, by the settings of this process."""
+    from relaydeck.settings.model import read_settings
+
+    settings = read_settings()
+    if settings.master_key_from is None:
+        return None
+    from relaydeck.signers.drivers.key_wrapping import DriverKeySystem
+
+    return DriverKeySystem(settings, settings.master_key_from)

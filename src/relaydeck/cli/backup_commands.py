@@ -256,7 +256,7 @@ def restore(file: Path, passphrase_file: Path | None, unauthenticated: bool, as_
     ):
         loaded = copy.restore(backup.file, target, progress_bar)
         if backup.masters:
-            create_master_key(key_path, lambda _count: backup.masters[0].reveal())  # leaves an existing file unchanged
+            create_master_key(key_path, backup.masters[0].reveal())  # leaves an existing file unchanged
         revoked = [] if backup.is_authentic else revoke_and_remove_mark(target, int(time.time()))
         if backup.is_authentic:
             remove_mark(target)

@@ -1,6 +1,5 @@
 """`relaydeck db …` and `relaydeck key …`: the commands about the whole database."""
 
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -24,9 +23,9 @@ from relaydeck.store.migrate import newest_version, plan, runs_beside_services, 
 from relaydeck.store.open_store import Store, open_for_filling, open_for_plan, open_reader_at
 from relaydeck.store.rotation import Rotation, RotationReport
 from relaydeck.store.vault import (
-    MASTER_KEY_BYTES,
     MasterKey,
     Vault,
+    new_master_key,
     read_master_keys,
     replacing_master_key,
     write_master_keys,
@@ -184,15 +183,21 @@ def _parse(text: str) -> DatabaseUrl:
 @key.command("rotate", epilog="Safe while the service runs. If it is interrupted, run it again.")
 @click.option("--master", is_flag=True, help="Replace the master key as well.")
 @click.option("--prepare", is_flag=True, help="With --master: only write the new key into the master key file.")
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="With --master: no key system wraps the new key, whatever RELAYDECK_MASTER_KEY_FROM says.",
+)
 @as_json(Rotated)
 @at_home
-def key_rotate(master: bool, prepare: bool, as_json: bool) -> None:
+def key_rotate(master: bool, prepare: bool, plain: bool, as_json: bool) -> None:
     """Create a new data key and seal every secret with it.
 
     --master also replaces the master key, with which everything in the database is sealed and proven. Do it when a
     copy of the key may have leaked. The command writes a new key into the first line of the master key file,
-    above the old one, moves the database to the new key, and removes the old line. Running services read the file
-    again by themselves; tokens and sessions stay valid. Plans made before have to be made again.
+    above the old one, wrapped by the key system that RELAYDECK_MASTER_KEY_FROM names if it names one, moves the
+    database to the new key, and removes the old line. Running services read the file again by themselves; tokens and
+    sessions stay valid. Plans made before have to be made again.
 
     Backups made before can be restored with the old key only: keep a copy of it as long as you keep them, apart from
     them, and make a new backup afterwards.
@@ -200,11 +205,12 @@ def key_rotate(master: bool, prepare: bool, as_json: bool) -> None:
     With PostgreSQL, run it with --prepare first, and give the master key file, which then has both keys, to every
     machine. Then run it without --prepare on one machine. Finally, run it on the others, or give them the file.
     """
-    if prepare and not master:
-        raise click.UsageError("--prepare needs --master")
+    if (prepare or plain) and not master:
+        raise click.UsageError(f"{'--prepare' if prepare else '--plain'} needs --master")
     path = read_settings().master_key_path
     with existing_store() as store, replacing_master_key(path) if master else nullcontext():
-        new = _prepared_master_key(path, store, may_create=prepare or not store.database.remote) if master else None
+        may_create = prepare or not store.database.remote
+        new = _prepared_master_key(path, store, may_create=may_create, plain=plain) if master else None
         if prepare:
             prepared = f"{path} has a new master key in its first line; run this without --prepare to use it"
             print_outcome(Rotated(0, 0, [], master_keys=2), as_json, prepared)
@@ -229,7 +235,7 @@ def key_rotate(master: bool, prepare: bool, as_json: bool) -> None:
         )
 
 
-def _prepared_master_key(path: Path, store: Store, *, may_create: bool) -> MasterKey:
+def _prepared_master_key(path: Path, store: Store, *, may_create: bool, plain: bool) -> MasterKey:
     """The key in the first line of the file, above the present one. It is on disk before the database uses it."""
     masters = read_master_keys(path)
     if len(masters) > 1:
@@ -239,7 +245,7 @@ def _prepared_master_key(path: Path, store: Store, *, may_create: bool) -> Maste
             f"{path} has one key, and services on other machines would not have a new one",
             "Run 'relaydeck key rotate --master --prepare', give the file to every machine, then run this again.",
         )
-    new = MasterKey(os.urandom(MASTER_KEY_BYTES))
+    new = new_master_key(plain=plain)
     write_master_keys(path, [new, store.vault.master])
     return new
 

@@ -19,6 +19,7 @@ from relaydeck.credentials.grants import Grant
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import OperatorError
 from relaydeck.log import Log
+from relaydeck.process.wrapped_keys import is_wrapped
 from relaydeck.quantities import first_few
 from relaydeck.roles import Role
 from relaydeck.secret import Secret
@@ -228,6 +229,10 @@ def _serve(
     store = open_store(settings, to_serve=True, migrates=migrates, progress=log.progress)
     if is_open_to_others(settings.master_key_path):
         log.event("warning", f"other users can read the master key; run: chmod 600 {settings.master_key_path}")
+    if settings.master_key_from and not is_wrapped(store.vault.master.line):
+        log.event(
+            "warning", f"{settings.master_key_path} has the master key in clear; run: relaydeck key rotate --master"
+        )
     try:
         accept_bootstrap_token(settings.bootstrap_token_file, Role(settings.bootstrap_token_kind), store, log)
         address = f"{'https' if tls_cert else 'http'}://{host_in_url(host)}:{port}"

@@ -19,6 +19,7 @@ from relaydeck.networks.node_rule import NodeRule
 from relaydeck.notifications import delivery_queries as deliveries
 from relaydeck.notifications.model import EventKind
 from relaydeck.process.figures import own_memory_limit
+from relaydeck.process.wrapped_keys import is_wrapped
 from relaydeck.quantities import counted, first_few
 from relaydeck.relayers.named_relayers import without_relayer
 from relaydeck.settings.model import Settings
@@ -214,8 +215,14 @@ def sealed_findings(database: Reader, settings: Settings, progress: ShowProgress
         yield Finding("warn", "not checked", _NOT_CHECKED)
         return
     keys: int = database.read("SELECT count(*) AS total FROM data_keys")[0].total
-    yield Finding("ok", "master key", f"{settings.master_key_path} opens {counted(keys, 'data key')}")
-    if len(masters := read_master_keys(settings.master_key_path)) > 1:
+    masters, source = read_master_keys(settings.master_key_path), settings.master_key_from
+    wrapped = [each for each in masters if is_wrapped(each.line)]
+    by = f", unwrapped by {source.driver}," if source and wrapped else ""
+    yield Finding("ok", "master key", f"{settings.master_key_path}{by} opens {counted(keys, 'data key')}")
+    if source and len(wrapped) < len(masters):
+        remark = f"{settings.master_key_path} has a key in clear, although {source.driver} could wrap it"
+        yield Finding("warn", "master key", f"{remark}; run: relaydeck key rotate --master")
+    if len(masters) > 1:
         remark = f"{settings.master_key_path} has {len(masters)} keys: the replacement of the master key has not ended"
         yield Finding("warn", "master key", f"{remark}; run: relaydeck key rotate --master")
     with progress("opening sealed values", 0):

@@ -13,6 +13,7 @@ from relaydeck.doctor import Finding, Result
 from relaydeck.errors import OperatorError, StoreError
 from relaydeck.http import metrics
 from relaydeck.http.metric_counts import counted_by, served_by
+from relaydeck.process.wrapped_keys import is_wrapped
 from relaydeck.quantities import counted, first_few
 from relaydeck.roles import roles_with
 from relaydeck.settings.model import Settings
@@ -36,7 +37,11 @@ def production_findings(settings: Settings, now: Callable[[], float] = time.time
     yield from _running(settings)
     path, rate = settings.master_key_path, settings.rate_limit_per_second
     outside = not path.resolve().is_relative_to(settings.home.resolve())
-    yield _graded("master key", f"{path} is {'outside' if outside else 'in'} the home", outside, _KEY)
+    wrapped = path.exists() and is_wrapped(path.read_text("ascii", "replace"))
+    where = (
+        f"{path} is {'outside' if outside else 'in'} the home{', and a key system has wrapped it' if wrapped else ''}"
+    )
+    yield _graded("master key", where, outside or wrapped, _KEY)
     made = settings.last_backup_path.stat().st_mtime if settings.last_backup_path.exists() else 0.0
     newest = f"the newest is of {utc(made)}" if made else "'relaydeck backup' has never completed with this home"
     yield _graded("backup", newest, now() - made <= _BACKUP_SECONDS, "back up each day", "FAIL")

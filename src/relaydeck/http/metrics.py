@@ -133,6 +133,10 @@ LOADING = gauge(
     "loading_records",
     "Records that workers have yet to load into memory after their start. Their memory grows until it is 0.",
 )
+MASTER_KEY_AWAY = gauge(
+    "master_key_away",
+    "Workers that have the master key in memory and could not read it again: a start would fail now.",
+)
 OPEN_FILES = gauge("open_files", "Open files and connections of all workers.")
 LIMITS_ALONE = gauge(
     "limits_alone", "Workers that use the rate limit of their own machine because the limit server is away."

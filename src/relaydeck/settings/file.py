@@ -47,7 +47,7 @@ def read_settings_file(
                 raise ValueError("cannot be set in a file: use the environment or an option")
             if name == "drivers":
                 texts |= _driver_texts(value)
-            elif name == "issuers":
+            elif name in ("issuers", "master_key_from"):
                 texts[name] = json.dumps(value)
             else:
                 texts[name] = _text(name, value, known, urls)

@@ -16,7 +16,7 @@ from relaydeck.secret import Secret
 from relaydeck.settings import values
 from relaydeck.settings.file import nearest_name, read_settings_file
 from relaydeck.settings.issuers import Issuer, issuers
-from relaydeck.settings.values import SIGNER_TYPES, AddressRange, DatabaseUrl
+from relaydeck.settings.values import SIGNER_TYPES, AddressRange, DatabaseUrl, KeySource
 
 PREFIX = "RELAYDECK_"
 SETTINGS_FILE = "RELAYDECK_CONFIG"
@@ -58,6 +58,12 @@ class Settings:
     )
     master_key_file: Path | None = _setting(
         None, "File with the master key that encrypts every stored secret.", "<home>/master.key"
+    )
+    master_key_from: KeySource | None = _setting(
+        None,
+        "Key of a key system that wraps the master key, so that its file alone opens nothing, in JSON. In the file: "
+        "[a table](#master-key).",
+        reader=values.key_source,
     )
     bootstrap_token_file: Path | None = _setting(
         None,

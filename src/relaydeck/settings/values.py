@@ -1,9 +1,11 @@
 """How the text of a setting becomes its value. Each function raises ValueError with what it expects."""
 
+import json
 import re
 from collections.abc import Callable
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
 from relaydeck.identifiers import identifier_problem
@@ -162,6 +164,34 @@ def identifiers(text: str) -> tuple[str, ...]:
     if len(found) > MOST_NAMED_RELAYERS or any(identifier_problem(each) for each in found):
         raise ValueError(f"identifiers separated by commas, at most {MOST_NAMED_RELAYERS}")
     return found
+
+
+_IN_FILES = ("role_id", "secret_id", "service_account")
+
+
+class KeySource(NamedTuple):
+    """A key of a key system, as a signer of its driver names it. What is secret is in files."""
+
+    driver: str
+    endpoint: str | None
+    fields: dict[str, Any]  # texts, or {"file": path}
+
+
+def key_source(text: str) -> KeySource | None:
+    """From JSON, as the environment has it; the settings file has a table. Nothing is no source."""
+    if not text:
+        return None
+    expected = 'an object with a driver and what names its key; role_id, secret_id and service_account are {"file": …}'
+    try:
+        found = json.loads(text)
+        driver, endpoint = driver_name(found.pop("driver")), found.pop("endpoint", None)
+        paths = [each["file"] for name, each in found.items() if name in _IN_FILES or isinstance(each, dict)]
+        texts = [each for each in found.values() if not isinstance(each, dict)]
+        if driver is None or not all(isinstance(each, str) for each in paths + texts):
+            raise ValueError
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        raise ValueError(expected) from None
+    return KeySource(driver, None if endpoint is None else web_address(endpoint), found)
 
 
 class DatabaseUrl(Secret):

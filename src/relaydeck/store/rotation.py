@@ -114,7 +114,7 @@ class Rotation:
             if proof := proofs.renewed(row.proof, kind, proven):
                 values = {"proof": proof, "seq": row.seq}
                 transaction.execute(f"UPDATE {table.table} SET {table.column} = :proof WHERE seq = :seq", values)
-                self._proven += 1
+                self._proven += table.column == "proof"  # a token has another one, of who made it
 
     def _reseal(self, transaction: Transaction, column: SealedColumn, row: Row) -> None:
         place = column.place_of(row)

@@ -1,7 +1,7 @@
 """The master key, and the vault, which seals and opens the secrets of one database through rotations of its keys.
 
 The master key is read from its file and wraps the data keys, with AES-256-GCM. A new database gets its first data key,
-and a master key if there is none.
+and a master key if there is none. In the file, a key system may have wrapped the key itself (`process/wrapped_keys`).
 
 While the master key is replaced (`rotation.py`), the file holds the new one and below it the old one. The database
 decides which is in use: the one that wraps the newest data key proves rows and wraps further data keys; others are
@@ -14,7 +14,7 @@ import hmac
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from relaydeck.errors import OperatorError, ServerFailure
+from relaydeck.process.wrapped_keys import WRAPPED_KEYS
 from relaydeck.store.database import Database, Reader, ReadRows, Transaction
 from relaydeck.store.files import private_file, remove_old_drafts
 from relaydeck.store.sealing import Keyring, Place, RowProofs, decrypt, derived_key, encrypt, sealing_key_of
@@ -34,15 +35,17 @@ _CHECK_FILE = "Check the file and its permissions, or restore it from your backu
 class MasterKey:
     """Wraps data keys; the keys that prove rows, identify plans and authenticate backups are derived from it."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, line: str = "") -> None:
+        """`line`: of the file that has it."""
         self._key = key
+        self.line = line or key.hex()
         self._cipher = AESGCM(key)
         self.proof_key = derived_key(key, b"relaydeck row proofs 1")
         self.plan_key = derived_key(key, b"relaydeck plan revisions 1")
         self._backup_key = derived_key(key, b"relaydeck backups 1")
 
     def reveal(self) -> bytes:
-        """The key itself, for its file or to seal it for a backup."""
+        """The key itself, to seal it for a backup."""
         return self._key
 
     def wrap(self, data_key: bytes) -> bytes:
@@ -92,11 +95,14 @@ def new_data_key(master: MasterKey) -> bytes:
     return master.wrap(AESGCM.generate_key(256))
 
 
-def read_master_keys(path: Path) -> list[MasterKey]:
-    """One for each line of the file: one in all, or the new one and the old one while it is replaced."""
+def read_master_keys(path: Path, *, anew: bool = False) -> list[MasterKey]:
+    """One for each line of the file: one in all, or the new one and the old one while it is replaced.
+
+    `anew`: as a process does that starts now, and has unwrapped none of them before.
+    """
     try:
         lines = path.read_text("ascii").strip().splitlines()
-        return [MasterKey(_key_bytes(line)) for line in lines or [""]]
+        return [MasterKey(_key_bytes(line, anew), line) for line in lines or [""]]
     except FileNotFoundError:
         raise OperatorError(
             f"the master key file {path} is missing",
@@ -108,27 +114,34 @@ def read_master_keys(path: Path) -> list[MasterKey]:
         raise OperatorError(f"the master key file {path} cannot be used: {reason}", _CHECK_FILE) from None
 
 
-def _key_bytes(text: str) -> bytes:
-    key = bytes.fromhex(text)
+def _key_bytes(line: str, anew: bool) -> bytes:
+    key = WRAPPED_KEYS.unwrap(line, anew=anew)
     if len(key) != MASTER_KEY_BYTES:
         raise ValueError
     return key
 
 
 def _lines(masters: Iterable[MasterKey]) -> bytes:
-    return "".join(f"{each.reveal().hex()}\n" for each in masters).encode()
+    return "".join(f"{each.line}\n" for each in masters).encode()
 
 
-def create_master_key(path: Path, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
-    """Write a new master key that only its owner can read. An existing file is not changed."""
+def new_master_key(key: bytes = b"", *, plain: bool = False) -> MasterKey:
+    """Wrapped by the key system in the settings, if there is one, unless `plain`. Raises OperatorError."""
+    key = key or os.urandom(MASTER_KEY_BYTES)
+    return MasterKey(key, "" if plain else WRAPPED_KEYS.wrap(key))
+
+
+def create_master_key(path: Path, key: bytes = b"") -> None:
+    """Write a new master key, or this one, that only its owner can read. An existing file is not changed."""
+    if path.exists():
+        return
+    master = new_master_key(key)
     try:
         with private_file(path) as file:
-            file.write(_lines([MasterKey(random_bytes(MASTER_KEY_BYTES))]))
+            file.write(_lines([master]))
     except FileExistsError:
         return  # two first starts agree on one key
     except OSError as error:
-        if path.exists():  # a secret that is mounted read-only
-            return
         raise OperatorError(
             f"the master key cannot be written to the folder {path.parent}: {error.strerror}",
             "Create the folder, or make it writable, or choose another file with RELAYDECK_MASTER_KEY_FILE.",
@@ -227,6 +240,14 @@ class Vault:
         with self._lock:
             # Meanwhile a transaction may have used a newer data key.
             return opened.keyring.active >= self.keyring.active and self._set(opened)
+
+    def start_problem(self) -> str:
+        """Why a process that starts now could not read the master key; empty when it could."""
+        try:
+            read_master_keys(self._path, anew=True)
+        except OperatorError as error:
+            return error.problem
+        return ""
 
     def looked_again(self) -> bool:
         with suppress(OperatorError):  # each minute a service logs it

@@ -210,7 +210,7 @@ class CoreWorker:
         parts = self._store.database, self._follower, self._reports, self._log
         self._start_task(check_each_second(*parts, self._erase_removed))
         self._start_task(self._writes.run(self._writer))
-        self._start_task(check_keys_each_minute(self._store, self._log))
+        self._start_task(check_keys_each_minute(self._store, self._metrics, self._log))
         self._start_task(self._warm())
         self._start_task(store_uses_each_minute(self._writer, self._access_log))
         self._start_task(report_nodes(self._estimator, self._settings.run_folder, self._log))

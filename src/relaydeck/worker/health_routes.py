@@ -8,7 +8,7 @@ import msgspec
 
 from relaydeck.errors import StoreError
 from relaydeck.http.metric_counts import SILENT_SECONDS, Metrics, silence
-from relaydeck.http.metrics import LOADING
+from relaydeck.http.metrics import LOADING, MASTER_KEY_AWAY
 from relaydeck.http.pipeline import Call, Reply, Route
 from relaydeck.store.database import Database
 from relaydeck.store.follower import RemoteFollower
@@ -55,7 +55,7 @@ class HealthRoutes:
             return _reply(found)
         cause, seconds = writes = self._metrics.writes()
         told = {"ok": not cause, "cause": cause or None, "text": writes.text, "last_success_seconds": seconds}
-        details = {"writes": told, "loading_records": self._metrics.total(LOADING)}
+        details = {"writes": told, "loading_records": self._metrics.total(LOADING), "can_restart": not self._key_away}
         return Reply(200 if found.ready else 503, msgspec.json.encode({**found._asdict(), **details}))
 
     async def _found(self) -> Readiness:
@@ -64,9 +64,15 @@ class HealthRoutes:
         if silent := self._metrics.silent_workers(SILENT_SECONDS):
             return Readiness(False, silence(silent))
         found = await self._readiness()
+        if self._key_away:
+            found = found._replace(text=f"{found.text}; a start would fail: the master key cannot be read again")
         if (loading := self._metrics.total(LOADING)) < _MANY_RECORDS:
             return found
         return found._replace(text=f"{found.text}, loading {loading} records into memory")
+
+    @property
+    def _key_away(self) -> bool:
+        return self._metrics.total(MASTER_KEY_AWAY) > 0
 
     async def writez(self, _call: Call) -> Reply:
         """Every worker that responds can write to the database."""

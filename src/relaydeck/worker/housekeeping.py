@@ -15,7 +15,7 @@ from relaydeck.credentials import token_rows
 from relaydeck.errors import OperatorError, RelaydeckError, ServerFailure, StoreError
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.metric_counts import Metrics
-from relaydeck.http.metrics import WRITES_FAILED
+from relaydeck.http.metrics import MASTER_KEY_AWAY, WRITES_FAILED
 from relaydeck.log import Log
 from relaydeck.store.database import Database
 from relaydeck.store.follower import Follower, RemoteFollower
@@ -87,14 +87,18 @@ async def store_uses(writer: Writer, access_log: AccessLog) -> None:
             await writer.write(partial(token_rows.store_uses, uses=some))
 
 
-async def check_keys_each_minute(store: Store, log: Log) -> None:
+async def check_keys_each_minute(store: Store, metrics: Metrics, log: Log) -> None:
     while True:
         await asyncio.sleep(_KEYS_SECONDS)
-        await check_keys(store, log)
+        await check_keys(store, metrics, log)
 
 
-async def check_keys(store: Store, log: Log) -> None:
-    """Say that the database uses a master key that this service does not have: it can write nothing then."""
+async def check_keys(store: Store, metrics: Metrics, log: Log) -> None:
+    """Say that a start would fail, or that this service lacks the database's master key: it can write nothing then."""
+    problem = await asyncio.to_thread(store.vault.start_problem)
+    metrics.set(MASTER_KEY_AWAY, bool(problem))
+    if problem:
+        log.event("warning", "the master key is in memory, and a start could not read it now", problem=problem)
     try:
         with suppress(StoreError):  # others report it
             await store.database.run_in_reader(store.vault.look_again)

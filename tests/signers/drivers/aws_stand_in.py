@@ -13,6 +13,8 @@ from aiohttp import web
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from relaydeck.signers.signer_types import KmsConfig
 from tests.signers.drivers.system import KeySystem, der_signature
@@ -20,6 +22,7 @@ from tests.signers.drivers.system import KeySystem, der_signature
 REGION = "eu-central-1"
 KEY_ID = "1234abcd-12ab-34cd-56ef-1234567890ab"
 RSA_KEY_ID = "1234abcd-12ab-34cd-56ef-1234567890ff"
+WRAPPING_KEY_ID = "1234abcd-12ab-34cd-56ef-1234567890ee"
 
 
 class AwsKmsStandIn(KeySystem):
@@ -28,6 +31,7 @@ class AwsKmsStandIn(KeySystem):
 
     def __init__(self) -> None:
         super().__init__()
+        self._cipher = AESGCM(secrets.token_bytes(32))
         self.issued: dict[str, Credentials] = {}
         self.lifetime = timedelta(hours=6)
         self.denied = False
@@ -69,13 +73,15 @@ class AwsKmsStandIn(KeySystem):
         if refusal := self._refusal(request, body):
             return _problem(refusal)
         asked = json.loads(body)
-        if asked["KeyId"] not in (KEY_ID, RSA_KEY_ID):
+        if asked["KeyId"] not in (KEY_ID, RSA_KEY_ID, WRAPPING_KEY_ID):
             return _problem("NotFoundException")
         if self.disabled:
             return _problem("DisabledException")
         return self._use(request.headers["X-Amz-Target"], asked)
 
-    def _use(self, target: str, asked: dict[str, str]) -> web.Response:
+    def _use(self, target: str, asked: dict[str, Any]) -> web.Response:
+        if target in ("TrentService.Encrypt", "TrentService.Decrypt"):
+            return self._wrap(target, asked)
         if target == "TrentService.GetPublicKey":
             spec = "ECC_SECG_P256K1" if asked["KeyId"] == KEY_ID else "RSA_2048"
             public = b64encode(self.key.der).decode()
@@ -88,6 +94,19 @@ class AwsKmsStandIn(KeySystem):
         )
         signature = der_signature(self.signed(b64decode(asked["Message"])))
         return _answer({"KeyId": asked["KeyId"], "Signature": b64encode(signature).decode()})
+
+    def _wrap(self, target: str, asked: dict[str, Any]) -> web.Response:
+        if asked["KeyId"] != WRAPPING_KEY_ID:
+            return _problem("InvalidKeyUsageException")
+        context = json.dumps(asked["EncryptionContext"], sort_keys=True).encode()
+        if target == "TrentService.Encrypt":
+            sealed = self._cipher.encrypt(bytes(12), b64decode(asked["Plaintext"]), context)
+            return _answer({"KeyId": WRAPPING_KEY_ID, "CiphertextBlob": b64encode(sealed).decode()})
+        try:
+            plain = self._cipher.decrypt(bytes(12), b64decode(asked["CiphertextBlob"]), context)
+        except InvalidTag:
+            return _problem("InvalidCiphertextException")
+        return _answer({"KeyId": WRAPPING_KEY_ID, "Plaintext": b64encode(plain).decode()})
 
     def _issue(self) -> web.Response:
         made = Credentials("AKIA" + secrets.token_hex(8).upper(), secrets.token_hex(20), secrets.token_hex(40))

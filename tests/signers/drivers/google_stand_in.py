@@ -15,14 +15,17 @@ import google_crc32c
 import jwt
 import msgspec
 from aiohttp import web
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from relaydeck.signers.signer_types import SecondKmsConfig
 from tests.signers.drivers.system import KeySystem, der_signature
 
 RING = "projects/demo/locations/europe-west3/keyRings/relayers/cryptoKeys"
 NAME = f"{RING}/one/cryptoKeyVersions/1"
+WRAPPING = f"{RING}/wrapping"
 OTHER_KIND = f"{RING}/p256/cryptoKeyVersions/1"
 EMAIL = "relaydeck@demo.iam.gserviceaccount.com"
 
@@ -40,6 +43,7 @@ class GoogleKmsStandIn(KeySystem):
     def __init__(self) -> None:
         super().__init__()
         self._account_key = _account_key()
+        self._cipher = AESGCM(secrets.token_bytes(32))
         self.tokens: dict[str, float] = {}
         self.granted = True
         self.permitted = True
@@ -95,6 +99,9 @@ class GoogleKmsStandIn(KeySystem):
             return _problem(401, "UNAUTHENTICATED")
         if not self.permitted:
             return _problem(403, "PERMISSION_DENIED")
+        key, _, operation = request.path.removeprefix("/v1/").partition(":")
+        if operation in ("encrypt", "decrypt"):
+            return self._wrap(operation, json.loads(body)) if key == WRAPPING else _problem(404, "NOT_FOUND")
         name = request.path.removeprefix("/v1/").removesuffix("/publicKey").removesuffix(":asymmetricSign")
         if name not in (NAME, OTHER_KIND):
             return _problem(404, "NOT_FOUND")
@@ -114,6 +121,19 @@ class GoogleKmsStandIn(KeySystem):
         signature = der_signature(self.signed(digest))
         body = {"signature": b64encode(signature).decode(), "signatureCrc32c": self._checksum(signature)}
         return web.json_response(body | {"name": name, "verifiedDigestCrc32c": True, "protectionLevel": "HSM"})
+
+    def _wrap(self, operation: str, asked: dict[str, str]) -> web.Response:
+        given, found = ("plaintext", "ciphertext") if operation == "encrypt" else ("ciphertext", "plaintext")
+        content, bound = b64decode(asked[given]), b64decode(asked["additionalAuthenticatedData"])
+        if asked[f"{given}Crc32c"] != str(google_crc32c.value(content)):
+            return _problem(400, "INVALID_ARGUMENT")
+        try:
+            work = self._cipher.encrypt if operation == "encrypt" else self._cipher.decrypt
+            made = work(bytes(12), content, bound)
+        except InvalidTag:
+            return _problem(400, "INVALID_ARGUMENT")
+        body = {found: b64encode(made).decode(), f"{found}Crc32c": self._checksum(made)}
+        return web.json_response(body | {"name": WRAPPING, "verifiedPlaintextCrc32c": not self.damaged})
 
     def _checksum(self, content: bytes) -> str | int:
         checksum: int = google_crc32c.value(content) ^ (1 if self.damaged else 0)

@@ -152,7 +152,8 @@ async def explanation(system: KeySystem, config: Config | None = None) -> str:
         (
             "AKIAKNOWN",
             "right",
-            "AWS knows these credentials, but no policy allows them kms:GetPublicKey and kms:Sign with this key",
+            "AWS knows these credentials, but no policy allows them what they need of this key: kms:GetPublicKey and"
+            " kms:Sign for a signer, kms:Encrypt and kms:Decrypt for the master key",
         ),
     ],
 )
@@ -187,7 +188,7 @@ async def test_google_tells_why_access_is_denied(system: GoogleKmsStandIn) -> No
         "Google does not know the service account: its client_email is wrong, or it was deleted",
         "the private_key is not, or no longer, a key of the service account",
         "Cloud KMS knows the service account, but it lacks the permission to use this key: grant it"
-        " roles/cloudkms.signerVerifier",
+        " roles/cloudkms.signerVerifier, or for the master key roles/cloudkms.cryptoKeyEncrypterDecrypter",
         "Google does not accept the time of the request: this machine's clock is wrong",
     ]
 
@@ -237,7 +238,7 @@ async def test_vault_tells_why_access_is_denied(system: VaultKvSystem | VaultTra
             " or is used up"
         ]
         * 2,
-        "Vault accepts the AppRole, but its policies do not permit reading the key",
+        "Vault accepts the AppRole, but its policies do not permit this use of the key",
         "Vault accepts this AppRole from other addresses only: see the CIDR restrictions of the role",
         "Vault permits no AppRole login: nothing is enabled at auth/approle, or not in this namespace",
     ]

@@ -15,6 +15,8 @@ POLICY = """
 path "secret/data/relayers/*" { capabilities = ["read"] }
 path "kv1/relayers/*" { capabilities = ["read"] }
 path "transit/keys/*" { capabilities = ["read"] }
+path "transit/encrypt/*" { capabilities = ["update"] }
+path "transit/decrypt/*" { capabilities = ["update"] }
 """
 
 

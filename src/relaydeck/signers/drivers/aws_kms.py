@@ -33,6 +33,7 @@ from relaydeck.signers.signer_types import Config, KmsConfig
 
 KEY_SPEC = "ECC_SECG_P256K1"
 _THREADS = 4
+_CONTEXT = {"purpose": "relaydeck master key"}  # bound to what is wrapped, and in the trail of AWS
 _UNKNOWN_KEY = errors.AccessDenied(
     "AWS does not know the access key: it was deleted or deactivated, or is of another partition"
 )
@@ -41,20 +42,26 @@ _WRONG_SECRET = errors.AccessDenied(
     " wrong"
 )
 _NO_PERMISSION = errors.AccessDenied(
-    "AWS knows these credentials, but no policy allows them kms:GetPublicKey and kms:Sign with this key"
+    "AWS knows these credentials, but no policy allows them what they need of this key: kms:GetPublicKey and kms:Sign"
+    " for a signer, kms:Encrypt and kms:Decrypt for the master key"
 )
 _EXPIRED = errors.AccessDenied("the AWS session token has expired: its source must renew it")
 _THROTTLED = errors.Throttled("AWS KMS refuses more requests for now")
 _NO_REASON = errors.AccessDenied("AWS KMS refuses these credentials, and does not say why")
 _NO_KEY_ID = errors.ConfigUnusable("config.key_id is not a key id, key ARN, alias name or alias ARN")
+_OTHER_KEY = errors.AnswerRejected("AWS KMS did not wrap this with this key, or it was changed since")
 _REFUSALS: dict[int | str, errors.DriverError] = {
     "AccessDeniedException": _NO_PERMISSION,
     "DisabledException": errors.AccessDenied("the key is disabled in AWS KMS"),
     "ExpiredTokenException": _EXPIRED,
     "IncompleteSignature": _WRONG_SECRET,
+    "IncorrectKeyException": _OTHER_KEY,
     "InvalidArnException": _NO_KEY_ID,
+    "InvalidCiphertextException": _OTHER_KEY,
     "InvalidClientTokenId": _UNKNOWN_KEY,
-    "InvalidKeyUsageException": errors.WrongKeyKind("the key's usage in AWS KMS is not SIGN_VERIFY"),
+    "InvalidKeyUsageException": errors.WrongKeyKind(
+        "the key's usage in AWS KMS is not SIGN_VERIFY, or ENCRYPT_DECRYPT for the master key"
+    ),
     "InvalidSignatureException": _WRONG_SECRET,
     "KMSInvalidStateException": errors.AccessDenied("the key is not enabled in AWS KMS"),
     "KeyUnavailableException": errors.KeySystemUnreachable("the key is unavailable in AWS KMS for now"),
@@ -76,6 +83,7 @@ _REFUSALS: dict[int | str, errors.DriverError] = {
 
 class AwsKmsDriver(HttpDriver):
     config_type: ClassVar[type[Config]] = KmsConfig
+    wrapping_config: ClassVar[type[Config]] = KmsConfig
     system, refusals = "AWS KMS", _REFUSALS
 
     def __init__(self, context: DriverContext) -> None:
@@ -103,10 +111,18 @@ class AwsKmsDriver(HttpDriver):
         answer = await self._call(config, "Sign", body)
         return signature_of_der(self._from_base64(answer.get("Signature", str), "answer"))
 
+    async def wrap_key(self, config: KmsConfig, key: bytes) -> str:
+        body = {"KeyId": config.key_id, "Plaintext": b64encode(key).decode(), "EncryptionContext": _CONTEXT}
+        return (await self._call(config, "Encrypt", body)).get("CiphertextBlob", str)
+
+    async def unwrap_key(self, config: KmsConfig, wrapped: str) -> bytes:
+        body = {"KeyId": config.key_id, "CiphertextBlob": wrapped, "EncryptionContext": _CONTEXT}
+        return self._from_base64((await self._call(config, "Decrypt", body)).get("Plaintext", str), "answer")
+
     async def close(self) -> None:
         self._threads.end()
 
-    async def _call(self, config: KmsConfig, operation: str, body: Mapping[str, str]) -> HttpAnswer:
+    async def _call(self, config: KmsConfig, operation: str, body: Mapping[str, Any]) -> HttpAnswer:
         content = msgspec.json.encode(body)
         url, headers = await self._threads.run(lambda: self._signed(config.region, operation, content))
         answer = await self._client.send("POST", url, headers, content)

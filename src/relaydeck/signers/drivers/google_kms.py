@@ -27,6 +27,7 @@ ALGORITHM = "EC_SIGN_SECP256K1_SHA256"
 _SCOPE = "https://www.googleapis.com/auth/cloudkms"
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _ASSERTION_SECONDS = 600
+_PURPOSE = b"relaydeck master key"  # bound to what is wrapped
 _POLYNOMIAL = 0x82F63B78  # of CRC-32C, reversed
 _NAME = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+/cryptoKeyVersions/[^/]+")
 _LOGIN_REFUSALS = {
@@ -66,6 +67,7 @@ class _Named(msgspec.Struct):
 
 class GoogleKmsDriver(HttpDriver):
     config_type: ClassVar[type[Config]] = SecondKmsConfig
+    wrapping_config: ClassVar[type[Config]] = SecondKmsConfig
     system, default_endpoint = "Cloud KMS", "https://cloudkms.googleapis.com"
     refusals: ClassVar[Mapping[int | str, errors.DriverError]] = {
         401: errors.AccessDenied(
@@ -73,11 +75,13 @@ class GoogleKmsDriver(HttpDriver):
         ),
         403: errors.AccessDenied(
             "Cloud KMS knows the service account, but it lacks the permission to use this key: grant it"
-            " roles/cloudkms.signerVerifier"
+            " roles/cloudkms.signerVerifier, or for the master key roles/cloudkms.cryptoKeyEncrypterDecrypter"
         ),
-        404: errors.KeyNotFound("Cloud KMS has no such key version"),
+        404: errors.KeyNotFound("Cloud KMS has no such key or key version"),
         "FAILED_PRECONDITION": errors.AccessDenied("the key version is not enabled in Cloud KMS"),
-        "INVALID_ARGUMENT": errors.WrongKeyKind("Cloud KMS refuses to use this key to sign a digest"),
+        "INVALID_ARGUMENT": errors.WrongKeyKind(
+            "Cloud KMS refuses to use this key for this: it is of another kind, or another key wrapped the master key"
+        ),
     }
 
     def __init__(self, context: DriverContext) -> None:
@@ -102,6 +106,29 @@ class GoogleKmsDriver(HttpDriver):
         der = self._from_base64(signed.get("signature", str), "signature")
         _require_checksum(der, signed, "signatureCrc32c")
         return signature_of_der(der)
+
+    async def wrap_key(self, config: SecondKmsConfig, key: bytes) -> str:
+        answer = await self._use(config, "encrypt", "plaintext", key)
+        if not answer.find("verifiedPlaintextCrc32c", False):
+            raise errors.AnswerRejected("Cloud KMS does not confirm that it wrapped this key")
+        wrapped = answer.get("ciphertext", str)
+        _require_checksum(self._from_base64(wrapped, "ciphertext"), answer, "ciphertextCrc32c")
+        return wrapped
+
+    async def unwrap_key(self, config: SecondKmsConfig, wrapped: str) -> bytes:
+        answer = await self._use(config, "decrypt", "ciphertext", self._from_base64(wrapped, "wrapped key"))
+        key = self._from_base64(answer.get("plaintext", str), "plaintext")
+        _require_checksum(key, answer, "plaintextCrc32c")
+        return key
+
+    async def _use(self, config: SecondKmsConfig, operation: str, name: str, content: bytes) -> HttpAnswer:
+        with failing_as(errors.ConfigUnusable("key does not name a key of Cloud KMS: projects/…/cryptoKeys/…")):
+            key = msgspec.json.decode(config.key, type=str)
+            if not _NAME.fullmatch(f"{key}/cryptoKeyVersions/1") or "/../" in key or "/./" in key:
+                raise ValueError
+        body = {name: b64encode(content).decode(), f"{name}Crc32c": str(crc32c(content))}
+        bound = {"additionalAuthenticatedData": b64encode(_PURPOSE).decode()}
+        return await self._send(config, "POST", f"{key}:{operation}", msgspec.json.encode(body | bound))
 
     async def _send(self, config: SecondKmsConfig, method: str, path: str, body: bytes | None = None) -> HttpAnswer:
         account, url = _service_account(config), f"{self._endpoint}/v1/{quote(path, safe='/:')}"

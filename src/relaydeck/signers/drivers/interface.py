@@ -13,7 +13,7 @@ and verifies it against the key before anybody sees it, so that a driver cannot 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -51,6 +51,20 @@ class Driver(Protocol[ConfigT_contra]):
 
     async def close(self) -> None:
         """Forget every credential and close what is open."""
+
+
+@runtime_checkable
+class WrapsKeys(Protocol):
+    """A driver whose key system can also wrap the master key."""
+
+    wrapping_config: ClassVar[type[Config]]
+
+    async def wrap_key(self, config: Any, key: bytes) -> str:
+        """One line, from which the key system alone makes the key again. Raises DriverError."""
+
+    async def unwrap_key(self, config: Any, wrapped: str) -> bytes: ...
+
+    async def close(self) -> None: ...
 
 
 @contextmanager

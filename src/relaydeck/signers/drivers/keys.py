@@ -77,17 +77,8 @@ class SignerKeys:
             await client.close()
 
     async def _in_turn(self, binding: _Binding, work: Callable[[], Awaitable[T]]) -> T:
-        deadline = self._settings.driver_deadline_seconds
         async with binding.turns:
-            try:
-                async with asyncio.timeout(deadline):
-                    return await work()
-            except TimeoutError:
-                raise KeySystemUnreachable(f"the key system did not answer within {deadline:g} seconds") from None
-            except DriverError:
-                raise
-            except Exception as error:  # a driver may be another team's; its text may quote a secret
-                raise KeySystemUnreachable(f"the driver {binding.name!r} failed with {described(error)}") from None
+            return await within(self._settings.driver_deadline_seconds, binding.name, work())
 
     async def _binding(self, signer_type: str, set_locally: bool) -> _Binding:
         which = signer_type, set_locally
@@ -128,6 +119,19 @@ class SignerKeys:
         if private not in self._clients:
             self._clients[private] = KeySystemClient(self._settings, self._resolve, private=private)
         return self._clients[private]
+
+
+async def within(deadline: float, driver: str, work: Awaitable[T]) -> T:
+    """What a driver answers. Whatever fails is a DriverError."""
+    try:
+        async with asyncio.timeout(deadline):
+            return await work
+    except TimeoutError:
+        raise KeySystemUnreachable(f"the key system did not answer within {deadline:g} seconds") from None
+    except DriverError:
+        raise
+    except Exception as error:  # a driver may be another team's; its text may quote a secret
+        raise KeySystemUnreachable(f"the driver {driver!r} failed with {described(error)}") from None
 
 
 def _require_suitable(driver: Driver[Any], name: str, signer_type: str) -> None:

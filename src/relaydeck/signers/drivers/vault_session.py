@@ -1,12 +1,13 @@
 """Requests of drivers to HashiCorp Vault, logged in by AppRole."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
 from relaydeck.secret import Secret
-from relaydeck.signers.drivers.driver_errors import AccessDenied, ConfigUnusable, KeyNotFound
+from relaydeck.signers.drivers.driver_errors import AccessDenied, ConfigUnusable, KeyNotFound, WrongKeyKind
 from relaydeck.signers.drivers.http_client import AccessToken, HttpDriver
 from relaydeck.signers.drivers.interface import HttpAnswer
 from relaydeck.signers.signer_types import SecretStoreConfig, TransitConfig
@@ -36,19 +37,22 @@ _LOGIN_REFUSALS = {
 
 
 class VaultDriver(HttpDriver):
-    async def _read(self, config: VaultConfig, path: str) -> HttpAnswer:
-        """A GET that Vault permits. Raises AccessDenied and KeyNotFound."""
+    async def _read(self, config: VaultConfig, path: str, body: Mapping[str, str] | None = None) -> HttpAnswer:
+        """A GET, or a POST with a body, that Vault permits. Raises AccessDenied and KeyNotFound."""
+        method = "GET" if body is None else "POST"
         place = self._place(config)
         answer = await self._tokens.send(
             place,
             lambda previous: self._obtain(place, previous),
-            lambda token: self._send(place, "GET", path, token=token),
+            lambda token: self._send(place, method, path, token=token, body=body),
             revoked=403,  # which looks the same as a missing permission
         )
         if answer.status == 403:
-            raise AccessDenied("Vault accepts the AppRole, but its policies do not permit reading the key")
+            raise AccessDenied("Vault accepts the AppRole, but its policies do not permit this use of the key")
         if answer.status == 404:
             raise KeyNotFound("Vault has no such key at this mount point")
+        if answer.status == 400 and body is not None:
+            raise WrongKeyKind("Vault has no such key, or it cannot encrypt, or another key wrapped the master key")
         if answer.status != 200:
             raise AccessDenied(f"Vault refused the request with HTTP {answer.status}")
         return answer

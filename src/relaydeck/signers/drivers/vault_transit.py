@@ -3,9 +3,11 @@
 The engine has keys on the NIST curves, Ed25519 and RSA, and none on secp256k1 (as of Vault 1.21), so it cannot make an
 Ethereum signature. This driver verifies what can be verified: the key exists, this AppRole may read it, and its public
 key is the signer's `pubkey`. Then it reports that the key cannot sign.
+
+Its symmetric keys can wrap the master key.
 """
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from typing import Any, ClassVar, NoReturn
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -17,9 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, CannotSign, ConfigUnusable, WrongKeyKind
-from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature, failing_as
+from relaydeck.signers.drivers.interface import HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.drivers.vault_session import VaultDriver, vault_path
-from relaydeck.signers.signer_types import Config, TransitConfig
+from relaydeck.signers.signer_types import Config, SecretStoreConfig, TransitConfig
 
 DEFAULT_MOUNT = "transit"
 _EXPLANATION = (
@@ -30,6 +32,8 @@ _EXPLANATION = (
 
 class VaultTransitDriver(VaultDriver):
     config_type: ClassVar[type[Config]] = TransitConfig
+    wrapping_config: ClassVar[type[Config]] = SecretStoreConfig
+    system = "Vault"
 
     async def identify(self, config: TransitConfig) -> KeyIdentity:
         """Raises CannotSign when everything is as configured."""
@@ -37,6 +41,17 @@ class VaultTransitDriver(VaultDriver):
 
     async def sign_digest(self, config: TransitConfig, digest: bytes) -> RawSignature:
         await self._verify(config)
+
+    async def wrap_key(self, config: SecretStoreConfig, key: bytes) -> str:
+        return (await self._use(config, "encrypt", "plaintext", b64encode(key).decode())).get("data.ciphertext", str)
+
+    async def unwrap_key(self, config: SecretStoreConfig, wrapped: str) -> bytes:
+        answer = await self._use(config, "decrypt", "ciphertext", wrapped)
+        return self._from_base64(answer.get("data.plaintext", str), "plaintext")
+
+    async def _use(self, config: SecretStoreConfig, operation: str, name: str, value: str) -> HttpAnswer:
+        mount = vault_path(config.mount_point or DEFAULT_MOUNT, "mount_point")
+        return await self._read(config, f"{mount}/{operation}/{vault_path(config.key_name, 'key_name')}", {name: value})
 
     async def _verify(self, config: TransitConfig) -> NoReturn:
         mount = vault_path(config.mount_point or DEFAULT_MOUNT, "mount_point")
