@@ -45,7 +45,7 @@ def test_entries_are_found_by_day_person_action_and_record(served: Running, oper
     days = f"from={today - timedelta(1)}&to={today + timedelta(1)}"
     asked = f"record=found&action=relayer.updated&actor=token:root&by=people&{days}"
     page = operator.text(f"/audit?{asked}")
-    assert page.count('<td class="changes">') == 1
+    assert page.count('<td class="changes" data-label="change">') == 1
     assert f'type="date" name="from" value="{today - timedelta(1)}"' in page
     assert "No entry matches." in operator.text(f"/audit?record=found&to={today - timedelta(1)}")
 
@@ -136,7 +136,7 @@ def test_a_pause_is_taken_back_from_its_entry(served: Running, operator: Operato
     for verb, opposite in (("pause", "resume"), ("resume", "pause")):
         assert served.ask("POST", f"/admin/v1/relayers/stopped/{verb}").status == 200
         page = operator.text(f"/audit?record=stopped&action=relayer.{verb}d")
-        row = page.partition('<td class="changes">')[2].partition("</td>")[0]
+        row = page.partition('<td class="changes" data-label="change">')[2].partition("</td>")[0]
         assert [f'name="verb" value="{opposite}"' in row, 'name="relayer" value="stopped"' in row] == [True, True]
         assert f"{opposite.capitalize()} 1 relayer?" in plain(
             operator.post("/relayers/selected", {"verb": opposite, "relayer": "stopped"})

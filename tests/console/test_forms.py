@@ -188,7 +188,7 @@ def test_a_random_signing_key_is_made_for_a_new_notification(served: Running, op
     refused = operator.post("/notifications", form | {"signing_key": "x" * 30})
     assert (refused.status, "another choice was made" in plain(refused)) == (400, True)
     page = operator.post("/notifications", form).body.decode()
-    (key,) = re.findall(r"<code>([A-Za-z0-9_-]{43})</code>", page)
+    (key,) = re.findall(r"<code>(whsec_[A-Za-z0-9+/]{43}=)</code>", page)
     assert 'action="/console/notifications/random"' in page
     assert record(served, "notifications/random")["has_signing_key"] is True
     assert key not in operator.text("/notifications/random")

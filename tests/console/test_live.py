@@ -18,8 +18,11 @@ class Source:
     revision = 7
     stopping = False
 
+    async def latest(self) -> int:
+        return self.revision
+
     def updates(self, seconds: float = 60.0) -> AsyncGenerator[bytes]:
-        return live_updates(lambda: self.revision, lambda: self.stopping, seconds, poll_seconds=0.001)
+        return live_updates(self.latest, lambda: self.stopping, seconds, poll_seconds=0.001)
 
 
 def message(revision: int) -> bytes:
@@ -81,6 +84,19 @@ def test_a_change_reaches_an_open_page(served: Running, operator: Operator) -> N
     served.ask("POST", "/admin/v1/relayers/sepolia-1/pause")
     assert _revision(response) > first
     connection.close()
+    served.ask("POST", "/admin/v1/relayers/sepolia-1/resume")
+
+
+def test_a_page_hears_of_what_it_shows_and_of_nothing_else(served: Running, operator: Operator) -> None:
+    audit, tokens = (open_stream(served, operator, f"/live?tables={each}") for each in ("audit", "tokens,removals"))
+    before = [_revision(each) for each in (audit, tokens)]
+    served.ask("POST", "/admin/v1/relayers/sepolia-1/pause")
+    after = _revision(audit)
+    assert after > before[0]
+    issue(served.home, "heard of", "api")
+    assert _revision(tokens) > after  # the first after the one at the beginning: the pause is no change of tokens
+    for each in (audit, tokens):
+        each.close()
     served.ask("POST", "/admin/v1/relayers/sepolia-1/resume")
 
 

@@ -148,7 +148,7 @@ def shown(answer: Answer) -> list[str]:
     text = re.sub(r'(name="(?:form_token|revision)" value|data-revision|title="By [^"]*until)="?[^"]*"', "", text)
     text = re.sub(r"<time[^>]*>[^<]*</time>|\d+(\.\d+)? ?ms|title=\"By [^\"]*\"", "", text)
     if "just now" in text:
-        text = re.sub(r'(?<=<td class="number">)\d+', "", text)  # milliseconds
+        text = re.sub(r'(<td class="number"[^>]*>)\d+', r"\1", text)  # milliseconds
     return [str(answer.status), *re.split("(?=<)", text)]
 
 

@@ -18,6 +18,7 @@ SPANS = {"1d": (86_400, 600), "7d": (7 * 86_400, 3600), "90d": (90 * 86_400, 12 
 _TICKS = {"1d": (4 * 3600, "%H:%M"), "7d": (86_400, "%b %d"), "90d": (15 * 86_400, "%b %d")}
 _LEFT, _RIGHT, _TOP, _BOTTOM, _WIDTH, _HEIGHT = 76, 712, 22, 188, 720, 214
 _LOW = 110  # the bottom of a lower chart
+_ZONE = f'<text class="zone" x="{_RIGHT}" y="12" text-anchor="end">UTC</text>'
 _AHEAD = 4  # the forecast takes one part in so many of the width
 
 
@@ -41,7 +42,7 @@ class _Chart:
         """Every text in them is escaped."""
         symbol = escape(visible(self._runway.native_symbol))
         yield f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="Balance in {symbol}">'
-        yield f'<text x="4" y="12">{symbol}</text><text x="{_RIGHT}" y="12" text-anchor="end">UTC</text>'
+        yield f'<text x="4" y="12">{symbol}</text>{_ZONE}'
         yield from self._axes()
         yield f'<path class="line" d="{self._line()}"/>'
         yield from self._forecast()
@@ -64,7 +65,7 @@ class _Chart:
             amount += self._unit
         length, form = _TICKS[self._span]
         for moment in range(self._start // length * length + length, self._end, length):
-            x, label = self._x(moment), datetime.fromtimestamp(moment, UTC).strftime(form)
+            x, label = self._x(moment), _at(moment, form)
             yield f'<path class="grid" d="M{x:.1f} {_BOTTOM}v5"/>'
             yield f'<text x="{x:.1f}" y="{_BOTTOM + 18}" text-anchor="middle">{label}</text>'
         if self._runway.min_balance:
@@ -108,7 +109,7 @@ class _Chart:
             received = sum(amount for at, amount in added.items() if moment - step < at <= moment)
             text = "not known" if balance is None else f"{short_amount(balance)} {symbol}"
             more = f", top-up {short_amount(received)}" if received else ""
-            at = (datetime.fromtimestamp(moment, UTC)).strftime("%b %d %H:%M")
+            at = _at(moment, "%b %d %H:%M")
             yield (
                 f'<g class="at"><rect x="{self._x(moment) - width / 2:.1f}" y="{_TOP}" width="{width:.1f}"'
                 f' height="{_BOTTOM - _TOP}"/><text x="{_LEFT}" y="12">{at}: {text}{more}</text></g>'
@@ -124,12 +125,12 @@ def attempts_chart(hours: Sequence[Hour]) -> Markup:
 def _bars(hours: Sequence[Hour], highest: int) -> Iterator[str]:
     step, height = (_RIGHT - _LEFT) / len(hours), _LOW - _TOP
     yield f'<svg class="chart" viewBox="0 0 {_WIDTH} {_LOW + 26}" role="img" aria-label="Attempts in each hour">'
-    yield f'<text x="4" y="12">attempts an hour</text><text x="{_RIGHT}" y="12" text-anchor="end">UTC</text>'
+    yield f'<text x="4" y="12">attempts an hour</text>{_ZONE}'
     yield f'<path class="grid" d="M{_LEFT} {_TOP}H{_RIGHT}M{_LEFT} {_LOW}H{_RIGHT}"/>'
     yield f'<text x="{_LEFT - 6}" y="{_TOP + 4}" text-anchor="end">{highest:,}</text>'
     yield f'<text x="{_LEFT - 6}" y="{_LOW + 4}" text-anchor="end">0</text>'
     for number, each in enumerate(hours):
-        x, top, at = _LEFT + number * step, float(_LOW), datetime.fromtimestamp(each.start, UTC).strftime("%H:%M")
+        x, top, at = _LEFT + number * step, float(_LOW), _at(each.start, "%H:%M")
         for word, count in (("arrived", each.arrived), ("failed", each.failed)):
             tall = count / highest * height
             top -= tall
@@ -147,6 +148,11 @@ def _nice(least: Decimal) -> Decimal:
     """The least of 1, 2 and 5 with any number of zeros that is at least so much."""
     power = Decimal(10) ** least.adjusted()
     return next(power * each for each in (1, 2, 5, 10) if power * each >= least)
+
+
+def _at(moment: int, form: str) -> str:
+    """In UTC; a script writes it in local time for whoever wants that."""
+    return f'<tspan data-at="{moment}">{datetime.fromtimestamp(moment, UTC).strftime(form)}</tspan>'
 
 
 def _moment(text: str) -> int:

@@ -1,11 +1,13 @@
 """Everything below `/console`: finds the page of a request, checks who sent it, and renders refusals."""
 
+from functools import partial
+
 import msgspec
 
 from relaydeck.api.operations import SCOPED
 from relaydeck.console.admin_calls import Operator
 from relaydeck.console.guard import require_form_token, require_same_origin
-from relaydeck.console.live import StreamLimit, live_updates
+from relaydeck.console.live import LatestChanges, StreamLimit, live_updates
 from relaydeck.console.page_request import PAGES, Menu, PageRequest, RegisteredPage, Services
 from relaydeck.console.pages import MENU
 from relaydeck.console.rendering import ROOT, asset, event_stream
@@ -22,6 +24,7 @@ class Console:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._max_body = services.settings.max_body_bytes
+        self._changes = LatestChanges(services.revision, services.read)
         self._streams = StreamLimit(services.settings.console_streams)
         self._sign_in = SignIn(services)
 
@@ -60,7 +63,8 @@ class Console:
 
     async def _show(self, call: Call, method: str, path: str, operator: Operator) -> Reply:
         if path == "/live":
-            return event_stream(live_updates(self._services.revision, self._services.is_stopping))
+            tables = query_of(call).get("tables", "").split(",")
+            return event_stream(live_updates(partial(self._changes.revision, tables), self._services.is_stopping))
         page, request = self._open(call, method, path, operator)
         operator.require(page.operation)
         return await page.answer(request)
@@ -84,7 +88,9 @@ class Console:
     def _open(self, call: Call, method: str, path: str, operator: Operator) -> tuple[RegisteredPage, PageRequest]:
         """The page, and the request to it. Raises UnknownPath, WrongMethod, BadRequest."""
         page, argument = _find(method, path)
-        return page, self._request(operator, call, path)._replace(argument=argument, query=query_of(call))
+        return page, self._request(operator, call, path)._replace(
+            argument=argument, query=query_of(call), tables=page.tables
+        )
 
     def _request(self, operator: Operator, call: Call, path: str) -> PageRequest:
         return PageRequest(

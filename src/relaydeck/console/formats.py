@@ -5,6 +5,7 @@ A list has hundreds of them, so markup is an f-string of escaped parts: `Markup.
 
 import re
 import time
+from contextvars import ContextVar
 from datetime import datetime
 from io import BytesIO
 from typing import Any
@@ -15,10 +16,11 @@ from markupsafe import Markup, escape
 
 from relaydeck.quantities import NATIVE_DECIMALS
 
+times = ContextVar("times", default="ago")  # how the page that is rendered shows moments
 _TONES = {
-    "ok": ("active", "ok", "delivered", "live", "applied"),
+    "ok": ("active", "ok", "delivered", "live", "applied", "done"),
     "warn": ("open", "pending", "failing", "receiver_failing", "low_balance", "low_runway", "warning"),
-    "idle": ("paused", "expired", "revoked", "off"),
+    "idle": ("paused", "expired", "revoked", "off", "to do"),
 }
 _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words}
 _SIGNIFICANT = 5
@@ -44,12 +46,13 @@ def visible(text: str) -> str:
 
 
 def ago(text: str | None) -> Markup:
-    """A moment relative to now, with the exact one as its title."""
+    """A moment relative to now, with the exact one as its title; or the other way round, as the person chose."""
     if not text:
         return Markup("–")
-    seconds = datetime.fromisoformat(text).timestamp() - time.time()
-    exact = escape(text)
-    return _markup(f'<time datetime="{exact}" title="{exact}">{_distance(seconds)}</time>')
+    shown, moment = _distance(datetime.fromisoformat(text).timestamp() - time.time()), escape(text)
+    exact = f"{moment[:10]} {moment[11:19]} UTC"
+    shown, title = (shown, exact) if times.get() == "ago" else (exact, shown)
+    return _markup(f'<time datetime="{moment}" title="{title}">{shown}</time>')
 
 
 def _distance(seconds: float) -> str:

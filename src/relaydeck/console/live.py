@@ -1,13 +1,13 @@
 """Server-sent events: live updates, and the progress of long work on the server.
 
-A live update has the revision of the database, one for each change: a page that learns of a newer revision loads
-itself again in the background. A stream ends after a while and the browser opens another: so a closed browser, an
+A live update has the revision of the latest change of what a page shows: a page that learns of a newer one loads itself
+again in the background. A stream ends after a while and the browser opens another: so a closed browser, an
 ended session or a stopping service does not hold one for long.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -19,6 +19,7 @@ from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.errors import TooManyRequests
 from relaydeck.http.pipeline import Reply
 from relaydeck.secret import Secret
+from relaydeck.store.database import Row
 
 T = TypeVar("T")
 
@@ -28,6 +29,46 @@ _RETRY_MILLISECONDS = 500
 _RETRY_AFTER_SECONDS = 30
 _EVERY_SECONDS = 0.2  # a step of work
 _MOST_OF_SESSION = 8  # browsers open six connections to a host
+
+
+# How far each table has been written that pages show alone.
+_MARKS = {
+    "audit": "max(seq)",
+    "deliveries": "max(revision)",
+    "events": "max(seq)",
+    "networks": "max(revision)",
+    "removals": "max(revision)",
+    "tokens": "max(revision)",
+}
+_NEWEST = f"SELECT revision, {', '.join(f'(SELECT {mark} FROM {table}) AS {table}' for table, mark in _MARKS.items())}"
+
+
+class LatestChanges:
+    """At which revision each table was written last, as far as this worker knows. All streams share one query."""
+
+    def __init__(self, revision: Callable[[], int], read: Callable[..., Awaitable[list[Row]]]) -> None:
+        self._revision, self._read = revision, read
+        self._seen = -1
+        self._marks: dict[str, object] = {}
+        self._changed: dict[str, int] = {}
+        self._reading = asyncio.Lock()  # an older answer must not replace a newer one
+
+    async def revision(self, tables: Sequence[str]) -> int:
+        """Of the latest change of these tables, or a later one. Without any that is known: of the database."""
+        now, known = self._revision(), [each for each in tables if each in _MARKS]
+        if not known:
+            return now
+        if now != self._seen:
+            async with self._reading:
+                await self._look(now)
+        return max(self._changed[each] for each in known)
+
+    async def _look(self, now: int) -> None:
+        (row,) = await self._read(lambda store: store.database.read(f"{_NEWEST} FROM clock", {}))
+        for table in _MARKS:
+            if table not in self._changed or self._marks[table] != getattr(row, table):
+                self._marks[table], self._changed[table] = getattr(row, table), row.revision
+        self._seen = now
 
 
 class StreamLimit:
@@ -60,21 +101,21 @@ class StreamLimit:
 
 
 async def live_updates(
-    revision: Callable[[], int],
+    revision: Callable[[], Awaitable[int]],
     is_stopping: Callable[[], bool],
     seconds: float = _STREAM_SECONDS,
     poll_seconds: float = _POLL_SECONDS,
 ) -> AsyncGenerator[bytes]:
-    """The revision of the database at once, and after each change.
+    """The revision at once, and after each change.
 
     The server waits for open responses before it stops the worker, so `is_stopping` ends the stream.
     """
-    loop, sent = asyncio.get_running_loop(), revision()
+    loop, sent = asyncio.get_running_loop(), await revision()
     ends = loop.time() + seconds
     yield _message(sent)
     while loop.time() < ends and not is_stopping():
         await asyncio.sleep(poll_seconds)
-        if sent != (now := revision()):
+        if sent != (now := await revision()):
             sent = now
             yield _message(sent)
 

@@ -119,6 +119,7 @@ class PageRequest(NamedTuple):
     query: dict[str, str]
     revision: int  # of the database, before the page reads it
     fields: Fields = ()  # of the form that was sent, in their order
+    tables: tuple[str, ...] = ()  # all that the page shows; empty: any
 
     @property
     def identifier(self) -> str:
@@ -172,6 +173,7 @@ class PageRequest(NamedTuple):
             # A page that answers a form has something that loading it again would not bring back: a new token, a plan.
             # A page that shows the result of long work passes False: loading it again would repeat the work.
             "is_live": not self.fields,
+            "tables": ",".join(self.tables),
         }
         return page(template, status, **shared | values)
 
@@ -187,6 +189,7 @@ PageT = TypeVar("PageT", bound=Page)
 class RegisteredPage(NamedTuple):
     answer: Page
     operation: Operation  # which the session must be allowed to call
+    tables: tuple[str, ...] = ()
 
     @property
     def permission(self) -> Permission:
@@ -197,9 +200,12 @@ class RegisteredPage(NamedTuple):
 PAGES: dict[str, dict[str, RegisteredPage]] = {}
 
 
-def get(path: str, operation: str = "list_networks") -> Callable[[PageT], PageT]:
-    """The page is for sessions that may call the operation: any that reads, where none is named."""
-    return _registers("GET", path, operation)
+def get(path: str, operation: str = "list_networks", *, tables: tuple[str, ...] = ()) -> Callable[[PageT], PageT]:
+    """The page is for sessions that may call the operation: any that reads, where none is named.
+
+    It loads itself again when one of these tables has changed, or after any change.
+    """
+    return _registers("GET", path, operation, tables)
 
 
 def post(path: str, operation: str) -> Callable[[PageT], PageT]:
@@ -207,21 +213,21 @@ def post(path: str, operation: str) -> Callable[[PageT], PageT]:
     return _registers("POST", path, operation)
 
 
-def _registers(method: str, path: str, operation: str) -> Callable[[PageT], PageT]:
+def _registers(method: str, path: str, operation: str, tables: tuple[str, ...] = ()) -> Callable[[PageT], PageT]:
     def register(page: PageT) -> PageT:
         methods = PAGES.setdefault(path, {})
         assert method not in methods, f"two pages at {path}"
-        methods[method] = RegisteredPage(page, BY_NAME[operation])
+        methods[method] = RegisteredPage(page, BY_NAME[operation], tables)
         return page
 
     return register
 
 
-def listing(operation: str, **defaults: Any) -> None:
+def listing(operation: str, *, tables: tuple[str, ...] = (), **defaults: Any) -> None:
     """Register the page of a list, at the path of its operation, with the template of that name."""
     path = BY_NAME[operation].path
 
-    @get(f"/{path}", operation)
+    @get(f"/{path}", operation, tables=tables)
     async def show_list(request: PageRequest) -> Reply:
         return request.page(f"{path}.html", **await request.listed(operation, **defaults))
 

@@ -42,6 +42,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 
 def page(template: str, status: int = 200, **values: Any) -> Reply:
+    formats.times.set(values.get("times", "ago"))
     html = _templates.get_template(template).render(values)
     return Reply(status, html.encode(), _HTML, _PAGE_HEADERS)
 

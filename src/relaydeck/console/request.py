@@ -14,7 +14,7 @@ Headers = Mapping[bytes, bytes]
 _MOST_FIELDS = 2000
 _LARGE = 16_384  # bytes of a form, from which on it is read in a thread: reading 1 MiB may take a second
 _PIECE = 16_384  # bytes of a value that are decoded in one call
-_THEMES = ("light", "dark")
+_THEMES, _TIMES = ("light", "dark"), ("UTC", "local")
 
 
 def query_of(call: Call) -> dict[str, str]:
@@ -72,7 +72,7 @@ def view_of(headers: Headers) -> dict[str, str]:
     """The theme, and how times are shown, as the operator chose them."""
     cookies = cookies_of(headers)
     theme, times = cookies.get("relaydeck_theme", ""), cookies.get("relaydeck_times", "")
-    return {"theme": theme if theme in _THEMES else "auto", "times": "local" if times == "local" else "UTC"}
+    return {"theme": theme if theme in _THEMES else "auto", "times": times if times in _TIMES else "ago"}
 
 
 def theme_of(headers: Headers) -> str:

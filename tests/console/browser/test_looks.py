@@ -1,11 +1,11 @@
-"""Every page, in both themes and three widths: accessible, no errors, no foreign requests, no sideways scrolling."""
+"""Every page, in both themes and five widths: accessible, no errors, no foreign requests, usable without JavaScript."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from relaydeck.console.page_request import PAGES
 from tests.conftest import DEMO
@@ -14,7 +14,7 @@ from tests.console.conftest import new_link
 from tests.support.running import Running, run_command
 from tests.support.seeding import issue
 
-pytestmark = [pytest.mark.prove, pytest.mark.parallel]  # two themes and three widths of every page take a minute
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]  # two themes and five widths of every page take a minute
 
 IDENTIFIERS = {
     "relayers": "sepolia-1",
@@ -23,7 +23,8 @@ IDENTIFIERS = {
     "networks": "sepolia",
     "tokens": "me",
 }
-WIDTHS = (360, 768, 1440)
+WIDTHS = (360, 390, 768, 1440, 1920)
+LAYOUTS = (360, 1440)  # one with cards and one with tables
 THEMES: tuple[Any, ...] = ("light", "dark")
 _TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 _FILES = ("/csv", "/code", "/export")
@@ -47,7 +48,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture(scope="module")
 def page(browser: Browser, served: Running) -> Iterator[Page]:
-    context = browser.new_context()
+    yield from signed_in(browser, served)
+
+
+@pytest.fixture(scope="module")
+def plain(browser: Browser, served: Running) -> Iterator[Page]:
+    yield from signed_in(browser, served, java_script_enabled=False)
+
+
+def signed_in(browser: Browser, served: Running, **options: Any) -> Iterator[Page]:
+    context = browser.new_context(**options)
     opened = context.new_page()
     opened.goto(f"http://127.0.0.1:{served.port}/console{new_link(served)}")
     opened.get_by_role("button", name="Sign in").click()
@@ -68,11 +78,13 @@ def look_at(page: Page) -> list[str]:
     found = []
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)
-        for width in WIDTHS:
+        for width in LAYOUTS:
             page.set_viewport_size({"width": width, "height": 900})
-            if page.evaluate(_TOO_WIDE):
-                found.append(f"{theme} {width}: scrolls sideways")
             found += [f"{theme} {width}: {each}" for each in violations(page)]
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        if page.evaluate(_TOO_WIDE):
+            found.append(f"{width}: scrolls sideways")
     return found
 
 
@@ -82,6 +94,21 @@ def test_a_page(page: Page, served: Running, path: str) -> None:
     page.goto(address(served, path), wait_until="load")
     assert look_at(page) == []
     assert observer.found == []
+
+
+@pytest.mark.parametrize("path", _PAGES)
+def test_a_page_without_javascript(plain: Page, served: Running, path: str) -> None:
+    """Nothing is shown that needs a script, and what a script would load has a link to its own page."""
+    plain.goto(address(served, path), wait_until="load")
+    expect(plain.locator("h1")).to_be_visible()
+    assert plain.locator("[data-copy]:visible, [data-select-all]:visible").count() == 0
+    for part in plain.locator("[data-load], [data-work]").all():
+        expect(part.locator("a").first).to_be_visible()
+    for button in plain.locator("main button:visible").all():
+        assert button.evaluate("each => each.form !== null")
+    for width in WIDTHS:
+        plain.set_viewport_size({"width": width, "height": 900})
+        assert not plain.evaluate(_TOO_WIDE), width
 
 
 def test_the_page_to_sign_in(browser: Browser, served: Running) -> None:

@@ -143,31 +143,6 @@ def test_only_the_dead_deliveries_that_are_listed_are_sent_again(page: Page, ser
     assert [each["notification_id"] for each in dead] == ["mail"]
 
 
-def test_signing_in_leads_to_the_link_that_was_opened(browser: Browser, served: Running) -> None:
-    context = browser.new_context(base_url=f"http://127.0.0.1:{served.port}")
-    page = context.new_page()
-    page.goto("/console/relayers/sepolia-1")
-    page.get_by_label("Access token").fill(served.token)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.locator("h1")).to_contain_text("Sepolia one")
-    context.close()
-
-
-def test_a_form_survives_the_end_of_its_session(page: Page, served: Running) -> None:
-    page.goto("/console/relayers/sepolia-1/edit")
-    page.locator('[name="name"]').fill("Typed before the session ended")
-    with opened(served.home) as store:
-        run_statement(store.database, "DELETE FROM console_sessions")
-    page.get_by_role("button", name="Show the changes").click()
-    expect(page.get_by_role("alert")).to_contain_text("Your session has ended.")
-    page.get_by_label("Access token").fill(served.token)
-    page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("button", name="Send it again").click()
-    page.get_by_role("button", name="Save").click()
-    expect(page.locator("main")).to_contain_text("Saved.")
-    assert served.ask("GET", "/admin/v1/relayers/sepolia-1").json["data"]["name"] == "Typed before the session ended"
-
-
 def test_a_conflict_shows_only_what_differs_and_names_who_changed_it(page: Page, served: Running) -> None:
     name = served.ask("GET", "/admin/v1/relayers/sepolia-1").json["data"]["name"]
     page.goto("/console/relayers/sepolia-1/edit")

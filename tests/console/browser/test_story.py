@@ -76,10 +76,8 @@ def test_the_story(browser: Browser, fleet: Fleet) -> None:
     operator = Operator(page, fleet)
     enter(operator, fleet)
     find_and_pause(operator, fleet)
-    edit_against_another(operator, fleet)
     for signer_type in SHAPES:
         create_signer(operator, signer_type)
-    replay_a_dead_delivery(operator, fleet)
     revoke_own_token(operator)
     assert observer.found == []
     context.close()
@@ -135,26 +133,6 @@ def find_and_pause(operator: Operator, fleet: Fleet) -> None:
     assert fleet.receiver.next()["type"] == "relayer.resumed"
 
 
-def edit_against_another(operator: Operator, fleet: Fleet) -> None:
-    """Two operators open the same form; the second to save is stopped, and decides."""
-    other = operator.page.context.new_page()
-    second = Operator(other, fleet)
-    for each in (operator, second):
-        each.go("/relayers/sepolia-1/edit")
-    operator.page.get_by_label("Minimum balance").fill("1")
-    operator.press("Show the changes")
-    operator.sees("Minimum balance: 0 → 1 ETH (1,000,000,000,000,000,000 wei)")
-    operator.press("Save")
-    operator.sees("Saved.")
-    other.get_by_label("Minimum balance").fill("5 wei")
-    second.press("Show the changes")
-    second.sees("This relayer has changed since you opened the form.")
-    second.sees("1 ETH (1,000,000,000,000,000,000 wei) → 5 wei")
-    second.press("Save")
-    second.sees("Saved.")
-    other.close()
-
-
 def create_signer(operator: Operator, signer_type: str) -> None:
     operator.go(f"/signers/new?type={signer_type}")
     operator.page.get_by_label("Id", exact=True).fill(f"new {signer_type}")
@@ -163,19 +141,6 @@ def create_signer(operator: Operator, signer_type: str) -> None:
     operator.press("Create")
     operator.sees("Created.")
     operator.sees(f"new {signer_type}")
-
-
-def replay_a_dead_delivery(operator: Operator, fleet: Fleet) -> None:
-    fleet.receiver.status = 410
-    operator.go("/notifications/pager")
-    operator.press("Send a test")
-    fleet.receiver.next()
-    expect(operator.page.locator("h1 .badge")).to_have_text("dead")  # the page is updated by itself
-    fleet.receiver.status = 204
-    operator.press("Send again")
-    fleet.receiver.next()
-    expect(operator.page.locator("h1 .badge")).to_have_text("delivered")
-    expect(operator.page.get_by_role("region", name="Attempts").locator("tbody tr")).to_have_count(2)
 
 
 def revoke_own_token(operator: Operator) -> None:

@@ -16,7 +16,7 @@ _MOST_ROWS = 1000  # of a file
 _GREATEST_DIGITS = 18
 
 
-@get("/audit")
+@get("/audit", tables=("audit",))
 async def show(request: PageRequest) -> Reply:
     return request.page("audit.html", most=_MOST_ROWS, **await request.listed("list_audit", order="newest"))
 

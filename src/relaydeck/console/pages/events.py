@@ -19,7 +19,7 @@ act("replay_delivery", done="replayed")
 _CHOSEN = tuple(each.name for each in REPLAY_DEAD.query)
 
 
-@get("/events")
+@get("/events", tables=("events",))
 async def show_events(request: PageRequest) -> Reply:
     given, relayer = request.query.get("before", ""), request.query.get("relayer_id") or None
     if given and not (given.isascii() and given.isdigit() and len(given) <= _GREATEST_DIGITS):
@@ -33,7 +33,7 @@ async def show_events(request: PageRequest) -> Reply:
     return request.page("events.html", events=found, more=len(found) == _PER_PAGE, active=active)
 
 
-@get("/events/{id}")
+@get("/events/{id}", tables=("events",))
 async def show_event(request: PageRequest) -> Reply:
     name = request.identifier
     event = await request.read(lambda store: events.find_event(store.database.read, name))
@@ -43,7 +43,7 @@ async def show_event(request: PageRequest) -> Reply:
     return request.page("event.html", event=event, body=found.data)
 
 
-@get("/deliveries")
+@get("/deliveries", tables=("deliveries",))
 async def show_deliveries(request: PageRequest) -> Reply:
     filters = ("before", "state", "notification_id", "relayer_id")
     query: Json = {name: request.query.get(name, "") for name in filters}
@@ -77,7 +77,7 @@ async def replay(request: PageRequest) -> Reply:
     return redirect(f"/deliveries?{urlencode({**chosen, 'done': 'replayed'})}")
 
 
-@get("/deliveries/{id}")
+@get("/deliveries/{id}", tables=("deliveries",))
 async def show_delivery(request: PageRequest) -> Reply:
     found = await request.call("get_delivery", request.identifier)
     event = await request.call("get_event", request.identifier)

@@ -57,7 +57,7 @@ _MOST_DIGITS = 19  # of a chain id
 _FIRST = ("name", "chain", "chain_id", "native_symbol", "fee_model")
 _FIELDS = [each.name for each in settable_fields(Network) if each.name != "name"]
 
-listing("list_networks")
+listing("list_networks", tables=("networks", "removals"))
 deletion("networks", "One that a relayer uses cannot be removed.", typed="name")
 
 

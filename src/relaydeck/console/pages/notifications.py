@@ -1,5 +1,6 @@
 """Notifications: the list, and the page of a receiver: its health, what waits for it, its key, tests, deliveries."""
 
+import base64
 import secrets
 import time
 from collections.abc import Sequence
@@ -177,7 +178,7 @@ def _key_choice(request: PageRequest) -> tuple[str, str | None]:
     if choice == "replace" and not typed:
         raise BadRequest(_NO_KEY)
     if choice == "generate":
-        return choice, secrets.token_urlsafe(32)
+        return choice, f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
     return ("replace", typed) if typed else (choice, "" if choice == "remove" else None)
 
 

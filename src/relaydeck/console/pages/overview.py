@@ -10,6 +10,16 @@ from relaydeck.http.pipeline import Reply
 from relaydeck.store import audit
 
 _LATEST_ENTRIES = 10_000  # among which changes of people are looked for
+_SMALL_FLEET = 20  # one that is larger is past its first steps
+# What shows that each step was done, in their order.
+_FIRST_STEPS = {
+    "network": "networks",
+    "signer": "signer_checks WHERE outcome = 'ok'",
+    "node": "balances",
+    "funded": "balances WHERE balance <> '0'",
+    "delivered": "deliveries WHERE state = 'delivered'",
+}
+_DONE = ", ".join(f"EXISTS (SELECT 1 FROM {where}) AS {step}" for step, where in _FIRST_STEPS.items())
 SPANS = {"1h": "1 hour", "4h": "4 hours", "12h": "12 hours", "1d": "1 day", "3d": "3 days", "7d": "7 days"}
 
 
@@ -19,6 +29,10 @@ async def show(request: PageRequest, status: int = 200, problem: str = "") -> Re
     fleet = await request.read(partial(request.services.fleet.read, request.operator.scope))
     found = await request.call("list_problems")
     runways = await request.call("list_runways", first="5")
+    steps: dict[str, bool] = {}
+    if fleet.total("total") <= _SMALL_FLEET:
+        (row,) = await request.read(lambda store: store.database.read(f"SELECT {_DONE}", {}))
+        steps = {step: bool(getattr(row, step)) for step in _FIRST_STEPS}
     newest = await request.read(lambda store: audit.head(store.database.read))
     after = str(max(0, newest.seq - _LATEST_ENTRIES))
     changes = await request.call("list_audit", order="newest", per_page="8", by="people", after=after)
@@ -32,6 +46,7 @@ async def show(request: PageRequest, status: int = 200, problem: str = "") -> Re
         runways=runways.data["runways"],
         changes=changes.data,
         spans=SPANS,
+        steps={} if all(steps.values()) else steps,
     )
 
 

@@ -1,4 +1,4 @@
-"""View: the theme, and whether exact times are in UTC or local. Cookies of the browser keep the choice."""
+"""View: the theme, and whether times are relative, in UTC or local. Cookies of the browser keep the choice."""
 
 from relaydeck.console.forms import Input
 from relaydeck.console.page_request import PageRequest, get, post
@@ -9,7 +9,10 @@ from relaydeck.http.pipeline import Reply
 
 _CHOICES = {
     "theme": (("auto", "light", "dark"), "auto: that of the system."),
-    "times": (("UTC", "local"), "Of the exact times that tooltips show; local ones need JavaScript."),
+    "times": (
+        ("ago", "UTC", "local"),
+        "ago: how long ago, with the exact time under the pointer. local needs JavaScript.",
+    ),
 }
 _YEAR_SECONDS = 31_536_000
 

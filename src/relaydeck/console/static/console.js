@@ -7,6 +7,8 @@ import { startShortcuts } from "./shortcuts.js";
 import { startTimes } from "./times.js";
 import { startWork } from "./work.js";
 
+const SHORTENED = ".amount[title], code[title]";
+
 /** @param {ParentNode} part */
 function revealControls(part) {
   for (const each of part.querySelectorAll("[data-copy], [data-select-all]")) {
@@ -47,6 +49,24 @@ async function replacePart(part) {
   }
 }
 
+/** What is copied has every digit, and whole addresses. @param {ClipboardEvent} event */
+function onCopy(event) {
+  const selection = document.getSelection();
+  if (!selection || selection.isCollapsed || !event.clipboardData) return;
+  const inside = [selection.anchorNode, selection.focusNode].map((node) => node?.parentElement?.closest(SHORTENED));
+  let [text, from, exact] = [selection.toString(), 0, ""];
+  for (const each of document.querySelectorAll(SHORTENED)) {
+    const at = selection.containsNode(each, true) ? text.indexOf(each.textContent ?? "", from) : -1;
+    if (at < 0) continue;
+    exact += text.slice(from, at) + each.getAttribute("title");
+    from = at + (each.textContent ?? "").length;
+  }
+  if (inside[0] && inside[0] === inside[1]) [exact, text] = [inside[0].getAttribute("title") ?? "", ""];
+  if (!exact) return;
+  event.clipboardData.setData("text/plain", exact + text.slice(from));
+  event.preventDefault();
+}
+
 /** Dropping a file on a text field fills it in. @param {DragEvent} event */
 async function onDrop(event) {
   const [field, file] = [event.target, event.dataTransfer?.files[0]];
@@ -64,6 +84,7 @@ function onInput(event) {
 }
 
 document.addEventListener("click", onClick);
+document.addEventListener("copy", onCopy);
 document.addEventListener("input", onInput);
 document.addEventListener("drop", onDrop);
 revealControls(document);

@@ -5,11 +5,23 @@ const KEPT = "form[data-keep], [data-load], [data-kept], input, select, textarea
 const OWN = new Set(["open", "hidden", "tabindex"]); // attributes that the reader or a script has set
 
 /** What identifies an element among its siblings. @param {Node} node */
-function keyOf(node) {
+function nameOf(node) {
   if (!(node instanceof Element)) return "";
   if (node.id) return `#${node.id}`;
   if (node.tagName !== "TR" && node.tagName !== "LI") return "";
-  return node.querySelector("a[href]")?.getAttribute("href") ?? node.querySelector("td.number")?.textContent ?? "";
+  return node.querySelector(":scope > td.number:first-child")?.textContent ?? node.querySelector("a[href]")?.getAttribute("href") ?? "";
+}
+
+/** The key of each child: several may link to the same page. @param {Element} parent @returns {Map<Node, string>} */
+function keysOf(parent) {
+  const [keys, seen] = [new Map(), new Map()];
+  for (const child of parent.childNodes) {
+    const name = nameOf(child);
+    const count = seen.get(name) ?? 0;
+    seen.set(name, count + 1);
+    keys.set(child, name && `${name} ${count}`);
+  }
+  return keys;
 }
 
 /** @param {Element} old @param {Element} now */
@@ -24,16 +36,14 @@ function morphAttributes(old, now) {
 
 /** @param {Element} old @param {Element} now */
 function morphChildren(old, now) {
+  const [oldKeys, keys] = [keysOf(old), keysOf(now)];
   /** @type {Map<string, Node>} */
   const byKey = new Map();
-  for (const child of old.childNodes) {
-    const key = keyOf(child);
-    if (key && !byKey.has(key)) byKey.set(key, child);
-  }
+  for (const [child, key] of oldKeys) if (key) byKey.set(key, child);
   let place = old.firstChild;
   for (const child of now.childNodes) {
-    const key = keyOf(child);
-    const match = key ? byKey.get(key) : place && !keyOf(place) && place.nodeName === child.nodeName ? place : null;
+    const key = keys.get(child);
+    const match = key ? byKey.get(key) : place && !oldKeys.get(place) && place.nodeName === child.nodeName ? place : null;
     if (!match) {
       const added = document.importNode(child, true);
       if (added instanceof Element) added.classList.add("changed");

@@ -1,5 +1,5 @@
 // @ts-check
-// Relative times stay true while a page is open, and the exact ones are local if the operator wants them so.
+// Relative times stay true while a page is open, and times are local if the operator wants them so.
 
 const EVERY_MS = 5000;
 /** @type {[string, number, string, number][]} each with the next one, if it is shown too */
@@ -15,13 +15,29 @@ function distance(seconds) {
   return seconds > 0 ? `in ${text}` : `${text} ago`;
 }
 
+/** @type {Intl.DateTimeFormatOptions} */
+const [CLOCK, DAY] = [{ hour: "2-digit", minute: "2-digit" }, { day: "numeric", month: "short" }];
+
+/** Times in charts, which the server writes in UTC. */
+function showLocalCharts() {
+  for (const each of document.querySelectorAll(".chart [data-at]")) {
+    const [moment, text] = [new Date(Number(each.getAttribute("data-at")) * 1000), each.textContent ?? ""];
+    each.textContent = moment.toLocaleString("en-GB", { ...(/[A-Z]/.test(text) && DAY), ...(text.includes(":") && CLOCK) });
+    each.removeAttribute("data-at");
+  }
+  for (const each of document.querySelectorAll(".chart .zone")) each.textContent = "local time";
+}
+
 function update() {
-  const isLocal = document.body.dataset.times === "local";
+  const times = document.body.dataset.times;
+  if (times === "local") showLocalCharts();
   for (const each of document.querySelectorAll("time[datetime]")) {
     if (!(each instanceof HTMLTimeElement)) continue;
     const text = distance((Date.parse(each.dateTime) - Date.now()) / 1000);
-    if (each.textContent !== text) each.textContent = text;
-    if (isLocal) each.title = new Date(each.dateTime).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "long" });
+    const local = () => new Date(each.dateTime).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "long" });
+    const shown = times === "ago" ? text : times === "local" ? local() : each.textContent;
+    if (each.textContent !== shown) each.textContent = shown;
+    if (times !== "ago") each.title = text;
   }
 }
 
