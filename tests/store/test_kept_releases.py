@@ -11,15 +11,19 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
+from relaydeck.credentials import people
+from relaydeck.credentials.console_sessions import SessionLimits
+from relaydeck.secret import Secret
 from relaydeck.store.migrate import newest_version
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.sealed_columns import check_all
 from tests.support import shapes
-from tests.support.keep_release import LISTS, RELEASES, SETTINGS, listed
+from tests.support.keep_release import RELEASES, SETTINGS, listed
 from tests.support.places import ENGINES, choose, place_of
 from tests.support.postgres import PostgresServer
 from tests.support.running import Running, ask, run_command
 
+FOR_EVER = SETTINGS | {"event_retention_days": "100000"}
 NAMES = sorted(path.name for path in RELEASES.iterdir() if path.is_dir())
 
 
@@ -64,18 +68,36 @@ def lost(kept: Any, shown: Any, place: str = "") -> list[str]:
 
 
 def test_the_first_and_the_newest_kept_release_are_known() -> None:
-    assert {"schema-5", "schema-19"} <= set(NAMES)
+    assert {"schema-5", "schema-19", "schema-31"} <= set(NAMES)
 
 
 def test_everything_is_there_and_tokens_work(kept: Kept) -> None:
     token = kept.facts["token"]
-    with Running(kept.home, token=token, **SETTINGS) as service:
+    with Running(kept.home, token=token, **FOR_EVER) as service:
         shown = listed(service.ask)
         relayers = service.ask("GET", "/api/v1/relayers").json["data"]
     # A delivery goes on: its state and its attempts are those of the moment.
-    assert [lost(kept.facts["lists"][path], shown[path]) for path in LISTS if path != "deliveries"] == [[]] * 7
+    lists = kept.facts["lists"]
+    assert [each for path in lists if path != "deliveries" for each in lost(lists[path], shown[path], path)] == []
     assert [relayer["id"] for relayer in relayers] == ["one"]
     assert relayers[0]["policies"]["gas_price_cap"] == 123456789012345678901234567890
+
+
+def test_scopes_and_sessions_of_people_hold(kept: Kept) -> None:
+    if "scoped" not in kept.facts:
+        return  # of a version before them
+    with Running(kept.home, token=kept.facts["scoped"], **FOR_EVER) as service:
+        proposed = service.ask("PATCH", "/admin/v1/relayers/one", {"name": "Protected"})
+        seen = [each["id"] for each in service.ask("GET", "/api/v1/signers").json["data"]]
+    assert (proposed.status, seen) == (202, ["ops"])
+    with opened(kept) as store:
+        now, secret = kept.facts["at"], Secret("p-kept")
+        found = people.find(store.database.read, store.vault.proofs, secret, SessionLimits(1800.0, 43200.0), now)
+    assert found is not None
+    assert (found.person.actor, found.refresh_token(secret)) == (
+        "person:alice@example.com",
+        "the refresh token of a person",
+    )
 
 
 def test_the_audit_log_still_holds_what_was_in_it(kept: Kept) -> None:
@@ -102,7 +124,7 @@ def test_its_backup_is_restored_in_a_new_home(kept: Kept, tmp_path: Path) -> Non
         restored = run_command(new, "restore", backup, "--unauthenticated")
     assert restored.returncode == 0, restored.stderr
     token = run_command(new, "token", "create", "new", "--kind", "admin").stdout.split()[0]
-    with Running(new, token=token, **SETTINGS) as service:
+    with Running(new, token=token, **FOR_EVER) as service:
         shown = listed(service.ask)
         before = ask(service.port, "GET", "/api/v1/relayers", token=kept.facts["token"]).status
     paths = ("networks", "signers", "notifications", "relayers")

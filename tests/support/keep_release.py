@@ -12,16 +12,19 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
+from tests.console.conftest import Operator
 from tests.support import shapes
 from tests.support.places import choose
 from tests.support.postgres import PASSWORD, PostgresServer
-from tests.support.versions import RunningVersion, run_version
+from tests.support.versions import RunningVersion, environment_of, run_version
 
 RELEASES = Path(__file__).parents[1] / "store" / "releases"
 LISTS = ("networks", "signers", "notifications", "relayers", "tokens", "events", "deliveries", "audit")
+LATER_LISTS = ("protections", "proposals")
 SETTINGS = {"monitor_interval_seconds": "0"}
 DOCUMENT = """
 [networks.dev]
@@ -53,9 +56,29 @@ policies = { gas_price_cap = 123456789012345678901234567890 }
 """
 
 
+# Run with the sources of that version: a session as the sign-in of a person at a provider leaves it.
+PERSON = """
+import time
+from relaydeck.credentials import people
+from relaydeck.credentials.console_sessions import SessionLimits, session_digest
+from relaydeck.secret import Secret
+from relaydeck.settings.model import read_settings
+from relaydeck.store.audit import AuditLog
+from relaydeck.store.open_store import open_store
+store, now, secret = open_store(read_settings()), int(time.time()), Secret("p-kept")
+person = people.Person("company", "subject", "alice@example.com", "operator", "company: groups = relayers", "sid")
+token = people.encrypted(secret, "the refresh token of a person")
+session = people.PersonSession(person, session_digest(secret), now, now, now, token)
+with store.database.transaction() as transaction:
+    people.store(transaction, AuditLog(store.vault), session, SessionLimits(1800.0, 43200.0), now)
+store.close()
+"""
+
+
 def listed(ask: Any) -> dict[str, Any]:
-    """What a service shows, by list."""
-    return {path: ask("GET", f"/admin/v1/{path}?per_page=100").json["data"] for path in LISTS}
+    """What a service shows, by list. Earlier versions have no lists of what came later."""
+    answers = {path: ask("GET", f"/admin/v1/{path}?per_page=100") for path in (*LISTS, *LATER_LISTS)}
+    return {path: answer.json["data"] for path, answer in answers.items() if answer.status == 200}
 
 
 def keep(name: str, commit: str) -> None:
@@ -89,9 +112,39 @@ def _fill(commit: str, home: Path) -> dict[str, Any]:
             assert service.ask("POST", "/api/v1/signers", shapes.request(kind, id=f"signer-{kind}")).status == 201
         for change in ("pause", "resume", "pause"):
             assert service.ask("POST", f"/admin/v1/relayers/one/{change}").status == 200
+        later = _fill_later(commit, service) if "protections" in listed(service.ask) else {}
         lists = listed(service.ask)
+    for each in lists.get("proposals", ()):  # what time decides of one that waits is not compared
+        if each["state"] == "open":
+            each.pop("state")
+    for each in lists["tokens"]:  # nor is what each use changes
+        each.pop("last_used_at", None), each.pop("last_used_from", None)
     head = run_version(commit, home, "audit", "head").split()[0]
-    return {"token": token, "head": head, "lists": lists}
+    return {"token": token, "head": head, "lists": lists} | later
+
+
+def _fill_later(commit: str, service: RunningVersion) -> dict[str, Any]:
+    """What versions since schema 31 store: labels, scopes, protections, proposals of each state, sessions, a person."""
+
+    def told(status: int, method: str, path: str, body: Any = None, token: str = "") -> Any:
+        answer = service.ask(method, f"/admin/v1/{path}", body, token=token or service.token)
+        assert answer.status == status, answer.body
+        return answer.json and answer.json["data"]
+
+    for kind, name in (("relayers", "one"), ("signers", "ops"), ("networks", "dev"), ("notifications", "pager")):
+        told(200, "PATCH", f"{kind}/{name}", {"labels": {"team": "payments"}})
+    scope = {"networks": ["dev"], "labels": {"team": "payments"}}
+    limits: dict[str, Any] = {"addresses": ["127.0.0.0/8"], "rate": 50, "purpose": "kept", "expires": "5000w"}
+    scoped = told(201, "POST", "tokens", {"name": "scoped", "kind": "editor", "scope": scope} | limits)["token"]
+    second = told(201, "POST", "tokens", {"name": "second", "kind": "owner"})["token"]
+    Operator(service.port).sign_in(service.token)
+    told(201, "POST", "protections", {"name": "payments", "kinds": ["relayer"], "scope": scope, "note": "funds"})
+    made = [told(202, "PATCH", "relayers/one", {"name": name}, scoped)["id"] for name in ("Approved", "No", "Open")]
+    told(200, "POST", f"proposals/{made[0]}/approve", None, second)
+    told(200, "POST", f"proposals/{made[1]}/reject", {"reason": "not now"}, second)
+    environment = environment_of(commit, service.home)
+    subprocess.run([sys.executable, "-c", PERSON], env=environment, check=True, timeout=300)
+    return {"scoped": scoped, "at": int(time.time())}
 
 
 def _keep_backup(commit: str, home: Path, target: Path) -> None:
