@@ -5,10 +5,10 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from relaydeck.fees import errors, explain, gas_price
@@ -32,8 +32,7 @@ from relaydeck.quantities import NATIVE_DECIMALS
 from relaydeck.relayers.model import Policies, Relayer
 
 
-@dataclass(slots=True)
-class Job:
+class Job(msgspec.Struct, eq=False):
     """One estimate under way, and how the network's rules and the relayer's policies apply to its transaction."""
 
     cache: ChainCache
@@ -44,11 +43,13 @@ class Job:
     model_questions: int = 0  # the last of the questions in the request for the gas
     block: int = 0  # after which the transaction runs
     rate: tuple[int, int] | None = None  # of the currency that pays; None: it is Wei, or the chain has not answered yet
-    later: dict[str, int | str] = field(default_factory=dict)  # fees in Wei if it is mined later, for the trace
+    later: dict[str, int | str] = {}  # fees in Wei if it is mined later, for the trace
+    # Of the network and of the transaction: asked for often, and set once.
+    model: FeeModel = MODELS["ethereum"]
+    is_signed: bool = False
 
-    @property
-    def model(self) -> FeeModel:
-        return MODELS[self.network.fee_model]
+    def __post_init__(self) -> None:
+        self.model, self.is_signed = MODELS[self.network.fee_model], self.transaction.is_signed
 
     @property
     def facts(self) -> ChainFacts:
@@ -56,12 +57,12 @@ class Job:
 
     @property
     def cached_price(self) -> CachedValue[Price]:
-        return self.cache.price(self.relayer.policies.eip1559_pricing or self.transaction.is_signed)
+        return self.cache.price(self.relayer.policies.eip1559_pricing or self.is_signed)
 
     @property
     def own(self) -> Transaction | None:
         """The transaction, if its own fields say in Wei what it pays: a signed one, at the rate of its currency."""
-        if not self.transaction.is_signed:
+        if not self.is_signed:
             return None
         if self.transaction.fee_currency is None:
             return self.transaction
@@ -79,7 +80,7 @@ class Job:
 
     @property
     def cap(self) -> int | UnsetType:
-        return UNSET if self.transaction.is_signed else self.relayer.policies.gas_price_cap
+        return UNSET if self.is_signed else self.relayer.policies.gas_price_cap
 
     def paid(self, price: Price) -> int:
         """Per gas, at a price of the network."""
@@ -92,7 +93,7 @@ class Job:
 
     def blob_paid(self, price: Price, blob_price: int) -> int:
         found = price.blob_base_fee or blob_price
-        return min(found, self.transaction.max_fee_per_blob_gas or 0) if self.transaction.is_signed else found
+        return min(found, self.transaction.max_fee_per_blob_gas or 0) if self.is_signed else found
 
     def at_horizon(self, price: Price) -> Price:
         """The price after as many full blocks as the network's estimates cover."""
@@ -112,7 +113,7 @@ class Job:
         call = transaction.as_call(transaction.sender or self.relayer.address)
         questions = [at_block(each, hex(price.block)) for each in self.model.questions(transaction, call)]
         self.model_questions = len(questions)
-        if transaction.is_signed:
+        if self.is_signed:
             questions.insert(0, self.next_nonce)
         return Run(
             call=call,
@@ -122,7 +123,7 @@ class Job:
             base_fee=price.base_fee,
             greatest=self.greatest_limit(price),
             own_limit=transaction.gas_limit,
-            is_signed=transaction.is_signed,
+            is_signed=self.is_signed,
             simulated=self.model.simulated,
             wants_limit=self.trace is not None,
             extra_calls=questions,
@@ -147,7 +148,7 @@ class Job:
 
     def check_need(self, gas: Gas) -> None:
         """Raises `InvalidParams` for a signed transaction with too low a limit, or a nonce that is used."""
-        if not self.transaction.is_signed:
+        if not self.is_signed:
             return
         gas_price.check_limit(self.transaction, gas.limit if gas.method == "eth_estimateGas" else None, None)
         if isinstance(next_nonce := gas.extra_answers[0], int):
@@ -185,7 +186,7 @@ async def native_fee(job: Job, deadline: float) -> int:
     price, charged = job.priced(shared), job.at_horizon(shared)
     if job.trace is not None:
         explain.price(job.trace, job.priced(charged), job.cap, job.paid(charged), cached_price.seconds_old)
-    if transaction.is_signed:
+    if job.is_signed:
         gas_price.check_limit(transaction, None, job.greatest_limit(price))
     charge = await _charge(job, price, deadline)
     job.rate = charge.rate
@@ -235,7 +236,7 @@ async def _charge(job: Job, price: Price, deadline: float) -> Charge:
     try:
         gas = await _gas(job, job.run(price), deadline)
     except NodeError as error:
-        if job.transaction.is_signed:
+        if job.is_signed:
             await _require_nonce(job, deadline)
         raise errors.as_revert(error) from None
     job.check_need(gas)
@@ -270,7 +271,7 @@ async def _blob_price(job: Job, price: Price, deadline: float) -> int:
     found = price.blob_base_fee
     if found is None:
         found = await result_of(job.cache.blob_base_fee.take(), deadline)
-    if job.transaction.is_signed:
+    if job.is_signed:
         gas_price.check_blob_price(job.transaction, found)
     return found
 

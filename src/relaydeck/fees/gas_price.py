@@ -76,7 +76,7 @@ class Price:
 
 def tip_within(price: Price, floor: int | UnsetType, ceiling: int | UnsetType) -> Price:
     """The price with a tip inside the network's bounds; as it is, where there is no base fee to add a tip to."""
-    if price.base_fee is None:
+    if price.base_fee is None or (floor is UNSET and ceiling is UNSET):
         return price
     tip = price.tip if floor is UNSET else max(price.tip, floor)
     return price.with_tip(tip if ceiling is UNSET else min(tip, ceiling))

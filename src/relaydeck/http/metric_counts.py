@@ -8,7 +8,7 @@ a counter never falls while the service runs.
 import fcntl
 import os
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count, product
@@ -258,7 +258,12 @@ class Metrics:
         """More values of a histogram: each cell is touched once for all of them."""
         if self._row is None:
             return
-        cells, cell, taken, counted = self._cells, self._row + _PLACES[metric.name, *labels], sorted(nanoseconds), 0
+        cells, cell = self._cells, self._row + _PLACES[metric.name, *labels]
+        if len(nanoseconds) == 1:
+            cells[cell + bisect_left(BUCKETS_NS, nanoseconds[0])] += 1
+            cells[cell + len(BUCKETS_NS) + 1] += nanoseconds[0]
+            return
+        taken, counted = sorted(nanoseconds), 0
         for bucket, bound in enumerate((*BUCKETS_NS, taken[-1])):
             if (up_to := bisect_right(taken, bound)) > counted:
                 cells[cell + bucket] += up_to - counted

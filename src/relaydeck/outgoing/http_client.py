@@ -29,6 +29,7 @@ from relaydeck.outgoing.connections import (
 _MOST_INTERIM_ANSWERS = 8
 _MOST_HEADER_BYTES = 65_536
 _CHUNK_OVERHEAD = 8  # bytes received for each byte of a body in small chunks
+_KNOWN_HEADERS = frozenset({b"content-length", b"transfer-encoding", b"retry-after", b"sec-websocket-accept"})
 _MOST_SERVERS = 256  # from this number on, those without a connection are dropped when one is added
 
 
@@ -103,13 +104,14 @@ class HttpConnection(BoundedProtocol):
             self.close()  # a second response answers no request
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        match name.lower():
-            case b"content-length" | b"transfer-encoding":
-                self._is_delimited = True
-            case b"retry-after":
-                self._retry_after = value.decode("latin-1")
-            case b"sec-websocket-accept":
-                self._accepted = value.decode("latin-1")
+        if (known := name.lower()) not in _KNOWN_HEADERS:
+            return
+        if known == b"retry-after":
+            self._retry_after = value.decode("latin-1")
+        elif known == b"sec-websocket-accept":
+            self._accepted = value.decode("latin-1")
+        else:
+            self._is_delimited = True
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -209,17 +211,19 @@ class Server:
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
-    async def exchange(self, head: bytes, body: bytes | None, on_head: Callable[[], None] | None = None) -> Response:
+    def exchange(
+        self, head: bytes, body: bytes | None, on_head: Callable[[], None] | None = None
+    ) -> Awaitable[Response]:
         """`head` is that of `request_head`. Raises `ConnectionFailed` and `ResponseTooLarge`."""
         end = b"\r\n" if body is None else b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
         if trace_with is None or not self._span_name:
-            return await self._exchange(head + end, on_head)
+            return self._exchange(head + end, on_head)
 
-        async def send(headers: Mapping[str, str]) -> Response:
+        def send(headers: Mapping[str, str]) -> Awaitable[Response]:
             more = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")
-            return await self._exchange(head + more + end, on_head)
+            return self._exchange(head + more + end, on_head)
 
-        return await trace_with(self._span_name, head.partition(b" ")[0].decode(), self._url, send)
+        return trace_with(self._span_name, head.partition(b" ")[0].decode(), self._url, send)
 
     async def read(self, head: bytes, body: bytes | None) -> Response:
         """As `exchange`, for a request that changes nothing: it may be sent again, on a new connection."""

@@ -61,7 +61,11 @@ class Schedule:
         self._phases = phases
 
     def add(self, sequences: Iterable[int]) -> None:
-        new = {place for place in map(phase, sequences) if not self._find(place)[1]}
+        new, phases = set(), self._phases
+        for place in map(phase, sequences):
+            position = bisect_left(phases, place)
+            if position == len(phases) or phases[position] != place:
+                new.add(place)
         if len(new) > _CHANGED_SINGLY:
             self._phases = array("Q", sorted([*self._phases, *sorted(new)]))
             return
@@ -74,13 +78,9 @@ class Schedule:
             self._phases = array("Q", [place for place in self._phases if place not in gone])
             return
         for place in gone:
-            position, known = self._find(place)
-            if known:
+            position = bisect_left(self._phases, place)
+            if position < len(self._phases) and self._phases[position] == place:
                 del self._phases[position]
-
-    def _find(self, place: int) -> tuple[int, bool]:
-        position = bisect_left(self._phases, place)
-        return position, position < len(self._phases) and self._phases[position] == place
 
     @property
     def reached_at(self) -> float:

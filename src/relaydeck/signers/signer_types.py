@@ -230,7 +230,7 @@ CURVE_ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D
 
 def is_private_key(text: str) -> bool:
     """Whether `text` is 32 bytes of hex that are a key of the secp256k1 curve."""
-    return bool(_KEY.fullmatch(text)) and 0 < int(text.removeprefix("0x"), 16) < CURVE_ORDER
+    return bool(_KEY.fullmatch(text)) and 0 < int(text, 16) < CURVE_ORDER
 
 
 def hints(config: Config) -> list[str]:

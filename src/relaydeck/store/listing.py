@@ -132,8 +132,12 @@ class Listing:
                 new[seq] = item
         for seq in changes.removed:
             self._set_note(seq, "")
-        if len(new) + len(changes.removed) > _MOVED_SINGLY:
-            self._merge(new, changes.removed)
+        if not new and not changes.removed:
+            return
+        first = bisect_left(self._seqs, min([*new, *changes.removed]))
+        moved = len(self._seqs) - first  # by each single one; none if new items come after all others
+        if moved < _MOVED_SINGLY or len(new) + len(changes.removed) > _MOVED_SINGLY:
+            self._merge(first, new, changes.removed)
             return
         for seq in changes.removed:
             position, known = self._find(seq)
@@ -144,9 +148,8 @@ class Listing:
             self._seqs.insert(position, seq)
             self._items.insert(position, item)
 
-    def _merge(self, new: dict[int, bytes | None], removed: list[int]) -> None:
+    def _merge(self, first: int, new: dict[int, bytes | None], removed: list[int]) -> None:
         """All in one pass, because each single insertion or removal moves all the items after it."""
-        first = bisect_left(self._seqs, min([*new, *removed]))
         items = dict(zip(self._seqs[first:], self._items[first:], strict=True))
         for seq in removed:
             items.pop(seq, None)

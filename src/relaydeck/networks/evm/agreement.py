@@ -4,9 +4,10 @@ A node that the others outvote loses rank. Without a majority nobody is believed
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import eq
 from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from relaydeck.networks.chains import ChainFacts
 from relaydeck.networks.evm.calls import Answer, Call, Calls, Said
@@ -30,8 +31,7 @@ def shown_answer(value: Any) -> str:
     return str(value)
 
 
-@dataclass(slots=True)
-class Subject(Generic[T]):
+class Subject(msgspec.Struct, Generic[T], frozen=True, eq=False):
     """What nodes are asked about, and when two answers agree."""
 
     name: str  # in messages
@@ -129,8 +129,9 @@ class Agreement:
 
     async def ask(self, call: Call[T], about: Subject[T]) -> Answer[T]:
         """Raises `NodeError` when the nodes agree on it, `NodesUnreachable`, `NodesDisagree`."""
-        said = await self._calls.hear(call, self._quorum())
-        if len(said) == 1 == self._quorum() and not about.is_refused(said[0].value):  # one node decides
+        quorum = self._quorum()
+        said = await self._calls.hear(call, quorum)
+        if len(said) == 1 == quorum and not about.is_refused(said[0].value):  # one node decides
             return Answer(said[0].value, said[0].node.shown)
         decision = self.settle(await self._enough(said, call, about), about)
         if isinstance(decision.chosen.value, NodeError):

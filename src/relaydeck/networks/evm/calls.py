@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -33,8 +32,7 @@ class Said(NamedTuple):
     value: Any
 
 
-@dataclass(slots=True)
-class Call(Generic[T]):
+class Call(msgspec.Struct, Generic[T], eq=False):
     """One question on its way over the URLs."""
 
     send: Callable[[Node], Awaitable[T]]
@@ -43,9 +41,9 @@ class Call(Generic[T]):
     label: str  # of its times; empty: not measured
     for_all: bool = False  # asked of every node, so that it says nothing about whose turn is next
     first: Collection[Node] = ()  # asked before others
-    tries: dict[Node, int] = field(default_factory=dict)
-    taken: set[Node] = field(default_factory=set)  # being asked, or heard
-    failed: dict[Node, UrlFailed] = field(default_factory=dict)
+    tries: dict[Node, int] = {}
+    taken: set[Node] = set()  # being asked, or heard
+    failed: dict[Node, UrlFailed] = {}
     passing: NodeError | None = None
     ended: NodesUnreachable | None = None  # for want of time
 
@@ -67,7 +65,9 @@ class Calls:
 
     async def hear(self, call: Call[T], count: int) -> list[Said]:
         """The answers of up to so many nodes, asked at the same time; at least one. Raises when no node answers."""
-        said = await self.hear_more(call, count)
+        if count == 1 and (only := await self._one(call)) is not None:
+            return [only]
+        said = await self.hear_more(call, count) if count > 1 else []
         if not said:
             self._give_up(call)
         return said

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -80,14 +80,15 @@ class Client:
 
     async def send(self, url: RpcUrl, body: bytes, numbers: Sequence[int]) -> Response:
         """Send a request with these JSON-RPC ids. Raises `UrlFailed` and nothing else."""
-        endpoint = self._endpoints.get(url)
-        if endpoint is None:
-            endpoint = self._endpoints[url] = self._make(url)
-        response = await endpoint.send(body, numbers)
+        response = await (self._endpoints.get(url) or self._endpoint(url)).send(body, numbers)
         if len(response.body) > _LARGE:
             async with self._large:  # one in a turn of the event loop: the caller decodes it before it waits again
                 await asyncio.sleep(0)
         return response
+
+    def _endpoint(self, url: RpcUrl) -> "WebSocketEndpoint | HttpEndpoint":
+        endpoint = self._endpoints[url] = self._make(url)
+        return endpoint
 
     def _batch_replies(self, response: Response) -> list[_Reply]:
         """Raises `BatchRefused` when one error stands for the whole batch, for example because it is too large."""
@@ -240,12 +241,18 @@ class Sender:
         self._client = client
         self._max_batch = max_batch
 
-    async def ask(self, node: Node, question: Question[T]) -> T:
-        return await self._client.ask(node.url, question)
+    def ask(self, node: Node, question: Question[T]) -> Awaitable[T]:
+        return self._client.ask(node.url, question)
 
     async def ask_together(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
         """The answers in order, some of which may be a `NodeError`. Raises that of a node over its limits."""
-        answers = await self.ask_batch(node, questions)
+        if len(questions) == 1:
+            try:
+                return [await self._client.ask(node.url, questions[0])]
+            except errors.NodeError as error:
+                answers = [error]
+        else:
+            answers = await self.ask_batch(node, questions)
         for answer in answers:
             if isinstance(answer, errors.NodeError) and errors.error_kind(answer) is errors.ErrorKind.BUSY:
                 node.shrink_batches(len(questions))
@@ -292,7 +299,7 @@ class OneNode:
         self.key = node  # the same object in every conversation with this URL
         self._sender = sender
 
-    async def ask(self, *questions: Question[Any]) -> list[Any]:
+    def ask(self, *questions: Question[Any]) -> Awaitable[list[Any]]:
         """Independent questions in one request. An answer may be a `NodeError`. Raises `UrlFailed`, or the `NodeError`
         of a node over its limits."""
-        return await self._sender.ask_together(self.key, questions)
+        return self._sender.ask_together(self.key, questions)

@@ -133,7 +133,8 @@ class NodePool:
         when the nodes agree on it, `NodesUnreachable`, `NodesDisagree`.
         """
         call = Call(lambda node: work(OneNode(node, self._sender)), self._deadline(deadline), key, _WITH_NODE)
-        await self._health.introduce()
+        if not self._health.is_introduced:
+            await self._health.introduce()
         return await self._agreement.ask(call, about)
 
     async def ask(self, question: Question[T], deadline: float | None = None) -> Answer[T]:

@@ -9,6 +9,7 @@ from relaydeck.networks.evm.errors import BadTransaction
 
 _STRING, _LIST = 0x80, 0xC0  # the prefixes of an empty string and an empty list; smaller ones are bytes
 _LONGEST_SHORT = 55  # bytes of content; the length of longer content follows its prefix
+_LAST_SHORT = _STRING + _LONGEST_SHORT
 Item = bytes | list[Any]
 AccessList = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -40,7 +41,7 @@ def _number_bytes(number: int) -> bytes:
 def decode_list(raw: bytes) -> list[Any]:
     """The items of a list: byte strings and lists. Raises `BadTransaction`."""
     try:
-        items, end = _items(raw, 0, len(raw), most=1)
+        items, end = _items(raw, 0, len(raw), only_one=True)
     except RecursionError:
         raise BadTransaction("the transaction is nested too deeply") from None
     if not items or not isinstance(items[0], list):
@@ -51,33 +52,41 @@ def decode_list(raw: bytes) -> list[Any]:
     return found
 
 
-def _items(raw: bytes, start: int, end: int, most: int = -1) -> tuple[list[Any], int]:
-    """The items between two positions, at most so many (-1: all), and the position after them."""
+def _items(raw: bytes, start: int, end: int, *, only_one: bool = False) -> tuple[list[Any], int]:
+    """The items between two positions, or only the first of them, and the position after them."""
     items: list[Any] = []
-    while start < end and len(items) != most:
+    while start < end:
         prefix = raw[start]
-        if prefix < _STRING:
-            items.append(raw[start : start + 1])
-            start += 1
-            continue
-        is_list = prefix >= _LIST
-        length = prefix - (_LIST if is_list else _STRING)
         start += 1
-        if length > _LONGEST_SHORT:
-            size = length - _LONGEST_SHORT
-            length = _long_length(raw[start : min(start + size, end)], size)
-            start += size
-        after = start + length
-        if after > end:
-            raise _not_canonical("it is truncated")
-        if is_list:
-            items.append(_items(raw, start, after)[0])
-        elif length == 1 and raw[start] < _STRING:
-            raise _not_canonical("a single byte is encoded as a string")
-        else:
+        if prefix < _STRING:
+            items.append(raw[start - 1 : start])
+        elif prefix <= _LAST_SHORT:
+            after = start + prefix - _STRING
+            if after > end:
+                raise _not_canonical("it is truncated")
+            if after == start + 1 and raw[start] < _STRING:
+                raise _not_canonical("a single byte is encoded as a string")
             items.append(raw[start:after])
-        start = after
+            start = after
+        else:
+            start, after = _content(raw, prefix, start, end)
+            items.append(_items(raw, start, after)[0] if prefix >= _LIST else raw[start:after])
+            start = after
+        if only_one:
+            break
     return items, start
+
+
+def _content(raw: bytes, prefix: int, start: int, end: int) -> tuple[int, int]:
+    """Where the content of a list or of a long string begins and ends."""
+    length = prefix - (_LIST if prefix >= _LIST else _STRING)
+    if length > _LONGEST_SHORT:
+        size = length - _LONGEST_SHORT
+        length = _long_length(raw[start : min(start + size, end)], size)
+        start += size
+    if start + length > end:
+        raise _not_canonical("it is truncated")
+    return start, start + length
 
 
 def _long_length(stated: bytes, size: int) -> int:
