@@ -231,6 +231,13 @@ def test_the_days_of_a_runway_are_kept_by_the_next_page(operator: Operator) -> N
     assert 'href="?days=9&amp;page=2"' in operator.text("/runway?days=9")
 
 
+def test_a_heading_sorts_the_list_and_keeps_its_filters(operator: Operator) -> None:
+    page = operator.text("/relayers?network=dev&order=runway")
+    for order, label in (("name", "name"), ("problem", "state"), ("balance", "balance"), ("runway", "runway")):
+        assert f'<a href="?network=dev&amp;order={order}">{label}</a></th>' in page
+    assert re.findall('aria-sort="([a-z]+)"', page) == ["ascending"]
+
+
 def test_labels_are_a_column_and_a_filter(running: Running, operator: Operator, some: list[str]) -> None:
     form = operator.post("/relayers/selected/change", [("relayer", each) for each in some[:2]])
     for names, labels in ((some[:2], "team=a"), (some[1:2], "env=prod")):

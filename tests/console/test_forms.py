@@ -3,10 +3,14 @@
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
-from relaydeck.console.forms import Input
+from relaydeck.console.forms import Input, inputs_of
+from relaydeck.notifications.model import Notification
 from relaydeck.quantities import parse_wei, write_wei
+from relaydeck.relayers.model import Relayer
+from relaydeck.signers.signer_types import SHAPES
 from tests.console.conftest import Operator, plain
 from tests.console.test_changes import EDIT, FORM, record
 from tests.console.test_network_form import fields, problems
@@ -209,6 +213,19 @@ def test_the_labels_of_a_signer_are_edited(served: Running, operator: Operator) 
     assert record(served, "signers/labelled")["labels"] == {"team": "b"}
     refused = operator.post("/signers/labelled", {"labels": "team=not valid", "etag": "*"})
     assert (refused.status, list(problems(refused))) == (400, ["labels"])
+
+
+_COMMON = {"a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "it", "its", "key", "of", "on", "one", "or"}
+_COMMON |= {"secret", "that", "the", "this", "to", "which", "with"}
+_FORMS: dict[str, type[msgspec.Struct]] = {"relayer": Relayer, "notification": Notification, **SHAPES}
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_help_says_something_that_the_label_does_not(form: str) -> None:
+    for each in inputs_of(_FORMS[form], leave_out=("type",)):
+        said, label = (set(re.findall("[a-z]+", text.lower())) for text in (each.description, each.label))
+        assert len(said - label - _COMMON) >= 3, (each.name, each.description)
+        assert "_" not in each.label
 
 
 def test_the_types_of_signers_are_named_by_their_drivers(operator: Operator) -> None:

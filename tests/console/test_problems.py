@@ -1,5 +1,7 @@
 """What is wrong right now, as the overview and `/admin/v1/problems` sum it up, and who takes care of it."""
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -202,6 +204,28 @@ def test_the_commands_list_acknowledge_and_reopen(troubled: Running) -> None:
     assert listed(troubled)[-1] == ("failing", "on it")
     assert run_command(troubled.home, "problem", "reopen", first, "--json").returncode == 0
     assert listed(troubled)[0] == ("failing", None)
+
+
+def test_the_lists_of_networks_and_receivers_say_which_fail(served: Running, operator: Operator) -> None:
+    def named(path: str) -> list[str]:
+        return re.findall(r'<td class="who-did"><a [^>]*><bdi>([^<]*)', operator.text(path))
+
+    def state() -> list[str]:
+        return re.findall(r'sepolia</bdi></a></td><td data-label="state"><[^>]*>([a-z ]+)<', operator.text("/networks"))
+
+    nodes: dict[str, list[str]] = {"custom_rpc_urls": []}
+    assert served.ask("PATCH", "/admin/v1/relayers/sepolia-1", nodes).status == 200
+    assert (named("/networks?problem=any"), state()) == ([], ["ok"])
+    with opened(served.home) as store:
+        trouble(store, Incident(failed_rounds=1, failing_since=1000, evidence=REFUSED), "sepolia-1")
+    assert (named("/networks?problem=any"), state()) == (["sepolia"], ["failing"])
+    own = {"custom_rpc_urls": [{"url": "http://127.0.0.1:9"}]}
+    assert served.ask("PATCH", "/admin/v1/relayers/sepolia-1", own).status == 200
+    assert (named("/networks?problem=any"), state()) == ([], ["not checked"])  # it is a node of the relayer that fails
+    with opened(served.home) as store:
+        trouble(store, Incident(), "sepolia-1")
+    listed = run_command(served.home, "notification", "list", "--problem", "none", "--json").stdout
+    assert [each["id"] for each in json.loads(listed)] == named("/notifications?problem=none")
 
 
 def test_the_overview_shows_a_receiver_that_fails(served: Running, operator: Operator) -> None:

@@ -146,6 +146,6 @@ def test_a_list_shows_the_worst_problem_beside_the_state(hooked: Running, person
         check_results.keep(transaction, check, "unreachable")
     listed = re.findall('<td[^>]*><span class="badge [a-z]+">(.*?)</td>', person.text("/signers"))
     assert [re.sub("<[^>]*>", "", each) for each in listed] == ["wrong key kind signer unreachable"]
-    for path in ("/signers/ops", "/networks/dev"):
+    for path in ("/signers/ops", "/networks/dev"):  # one word for the state, and the worst problem
         assert section(person.get(path), "used").count("active signer unreachable") == 2
     assert plain(person.get("/find?text=r0")).count("active signer unreachable") == 1

@@ -1,5 +1,6 @@
 """Receivers with deliveries that wait after a failed attempt."""
 
+from relaydeck.api.list_filters import FILTERS, conditions
 from relaydeck.notifications.delivery_queries import COUNT_LIMIT, FailingReceiver, failing_receivers
 from relaydeck.notifications.model import EventKind
 from tests.notifications.conftest import Scene
@@ -9,7 +10,13 @@ START = 1_700_000_000_000
 
 
 def found(scene: Scene, most: int = 9) -> list[FailingReceiver]:
-    return failing_receivers(scene.store.database.read, most)
+    """Also compares the filter of the list."""
+    read = scene.store.database.read
+    where, values = conditions(FILTERS["notifications"], {"problem": "any"})
+    listed = [row.id for row in read(f"SELECT id FROM notifications WHERE {where} ORDER BY seq", values)]
+    failing = failing_receivers(read, most)
+    assert listed[:most] == [each.notification_id for each in failing]
+    return failing
 
 
 async def test_a_receiver_is_failing_from_its_first_failed_attempt_on(scene: Scene) -> None:

@@ -98,6 +98,31 @@ PROBLEMS = {
 _ANY_PROBLEM = f"seq IN ({' UNION '.join(f'SELECT seq FROM relayers WHERE {each}' for each in PROBLEMS.values())})"
 WORST_PROBLEM = f"CASE {' '.join(f'WHEN {PROBLEMS[name]} THEN {rank}' for rank, name in enumerate(PROBLEMS))} END"
 
+# A network fails while none of its nodes answers the monitor for a relayer that uses them.
+NETWORK_FAILS = "name IN ({})".format(
+    " UNION ".join(
+        f"SELECT network FROM relayers WHERE sealed_rpc_urls IS NULL AND NOT paused AND {PROBLEMS[name]}"
+        for name in ("disabled", "failing")
+    )
+)
+# A receiver fails while nothing has arrived since an attempt failed, of a delivery that waits or of the last dead one.
+_MINE, _NEXT = "SELECT seq FROM deliveries WHERE notification_id = notifications.id", "coalesce(claimed_until, due_at)"
+_FAILED = (
+    f"SELECT seq FROM ({_MINE} AND due_at IS NOT NULL AND due_at > 0 AND {_NEXT} > 0 ORDER BY {_NEXT}, seq LIMIT 1000)"
+    f" AS waiting UNION ALL SELECT seq FROM ({_MINE} AND state = 'dead' AND finished_at IS NOT NULL"
+    " ORDER BY finished_at DESC LIMIT 1) AS dead"
+)
+_RECEIVER_FAILS = (
+    f"coalesce((SELECT max(started_at) FROM attempts WHERE delivery IN ({_FAILED})), 0)"
+    " > coalesce((SELECT max(finished_at) FROM deliveries WHERE notification_id = notifications.id"
+    " AND state = 'delivered' AND finished_at IS NOT NULL), 0)"
+)
+
+
+def _fails(what: str, condition: str) -> Parameter:
+    choices = {"any": condition, "none": f"NOT ({condition})"}
+    return Parameter("problem", f"`any`: only those that fail, {what}; `none`: only the others.", choices=choices)
+
 
 class Ordering(NamedTuple):
     """An order of a list: some rows by an expression, then the others, oldest first."""
@@ -147,7 +172,11 @@ def order_of(path: str) -> Parameter:
 
 
 FILTERS: dict[str, tuple[Parameter, ...]] = {
-    "networks": (_contains("name"), _LABEL),
+    "networks": (
+        _contains("name"),
+        _fails("because no node of them answers the monitor for a relayer that uses them", NETWORK_FAILS),
+        _LABEL,
+    ),
     "signers": (
         _contains("id"),
         Parameter("type", "Only those of this type.", "type = CASE :type WHEN 'local' THEN 'plain' ELSE :type END"),
@@ -162,7 +191,11 @@ FILTERS: dict[str, tuple[Parameter, ...]] = {
         ),
         _LABEL,
     ),
-    "notifications": (_contains("id"), _LABEL),
+    "notifications": (
+        _contains("id"),
+        _fails("because nothing has arrived since an attempt failed", _RECEIVER_FAILS),
+        _LABEL,
+    ),
     "relayers": (
         _contains("name"),
         _equals("network", "Only those on this network."),

@@ -15,11 +15,13 @@ class AdminOperations:
     @sends("GET", "networks")
     def list_networks(
         self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
-        name: str | None = None, label: str | None = None
+        name: str | None = None, problem: Literal["any", "none"] | None = None, label: str | None = None
     ) -> Page[records.Network]:
         """List networks.
 
         `name`: Only those with this text in their name, in upper or lower case.
+        `problem`: `any`: only those that fail, because no node of them answers the monitor for a relayer that
+            uses them; `none`: only the others.
         `label`: Only those with each of these labels.
         """
 
@@ -117,11 +119,13 @@ class AdminOperations:
     @sends("GET", "notifications")
     def list_notifications(
         self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
-        id: str | None = None, label: str | None = None
+        id: str | None = None, problem: Literal["any", "none"] | None = None, label: str | None = None
     ) -> Page[records.Notification]:
         """List notifications.
 
         `id`: Only those with this text in their id, in upper or lower case.
+        `problem`: `any`: only those that fail, because nothing has arrived since an attempt failed; `none`: only
+            the others.
         `label`: Only those with each of these labels.
         """
 

@@ -109,11 +109,11 @@ def badge(word: str) -> Markup:
 
 
 def states(record: dict[str, Any], problem: str = "") -> Markup:
-    """The states of a relayer, which may be disabled and paused at once, or of a receiver, beside its worst problem."""
-    found = [word for word, field in (("disabled", "system_disabled"), ("paused", "paused")) if record.get(field)]
-    well = badge("active") if not problem else _markup('<span class="badge idle">active</span>')
-    shown = [*map(badge, found)] or [well]
-    return Markup(" ").join([*shown, badge(problem)] if problem else shown)
+    """One word for the state of a relayer or a receiver, beside its worst problem. A disabled one is not active."""
+    problem = "disabled" if record.get("system_disabled") else problem
+    state = "paused" if record.get("paused") else "" if problem == "disabled" else "active"
+    shown = _markup(f'<span class="badge idle">{state}</span>') if state and problem else badge(state or problem)
+    return Markup(" ").join([shown, badge(problem)] if state and problem else [shown])
 
 
 def as_json(value: Any) -> str:

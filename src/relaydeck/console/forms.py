@@ -57,6 +57,10 @@ class Input(NamedTuple):
 
 # What people call a field, where its name with blanks is not that.
 _LABELS = {
+    "api_key_id": "API key id",
+    "api_key_secret": "API key secret",
+    "api_private_key": "API private key",
+    "api_public_key": "API public key",
     "custom_rpc_urls": "Nodes of its own",
     "eip1559_pricing": "EIP-1559 pricing",
     "gas_limit_estimation": "Gas limit by the node",
@@ -66,6 +70,7 @@ _LABELS = {
     "min_balance": "Minimum balance",
     "native_symbol": "Coin",
     "notification_id": "Notification",
+    "pubkey": "Public key",
     "relayer_id": "Relayer",
     "runway_warn_hours": "Warn at hours of runway",
     "signer_id": "Signer",
@@ -89,6 +94,37 @@ _HELP = {
     "Policies.min_balance": "Below it, the notification gets an event, and the relayer is listed with a problem.",
     "Policies.private_transactions": "Stored for programs that read it. Nothing here acts on it.",
     "Policies.whitelist_receivers": "Estimates for any other receiver are refused. Left empty: any receiver.",
+    "Relayer.network_type": "That of its network: evm is the only one there is.",
+    "Notification.id": "How relayers and commands refer to it; it never changes.",
+    "Notification.url": "Each event is sent here by POST: http or https, with a host.",
+    "LocalConfig.key": "32 bytes, as 64 hexadecimal digits with or without 0x.",
+    "KmsConfig.key_id": "As the key system lists it. An alias such as alias/ops works, too.",
+    "KmsConfig.region": "Where the key system keeps it: eu-west-1.",
+    "SecretStoreConfig.key_name": "The path of the secret, below the mount point.",
+    "TransitConfig.key_name": "As it is called below the mount point.",
+    "TransitConfig.pubkey": "The check of the signer compares what the store has with it.",
+    "KeyServiceConfig.api_private_key": "Signs each request to the service.",
+    "KeyServiceConfig.api_public_key": "Belongs to the private one: compressed, hexadecimal.",
+    "KeyServiceConfig.organization_id": "The account at the service that owns the key.",
+    "KeyServiceConfig.private_key_id": "By which the service knows the key that signs. It is not secret.",
+    "KeyServiceConfig.public_key": "Hexadecimal. The check of the signer compares the key of the service with it.",
+    "WalletServiceConfig.account_address": "Relayers with this signer have it: 0x and 40 hexadecimal digits.",
+    "WalletServiceConfig.api_key_id": "By which the service knows who sends a request.",
+    "WalletServiceConfig.api_key_secret": "Signs each request. The service shows it when the key is made.",
+    "WalletServiceConfig.wallet_secret": "Without it, the service signs nothing.",
+    "SecondKmsConfig.key": "A JSON object that says which key of the system signs.",
+    "SecondKmsConfig.service_account": "The JSON file of the account that may sign with the key.",
+    **{
+        f"{store}.{name}": words
+        for store in ("SecretStoreConfig", "TransitConfig")
+        for name, words in {
+            "address": "Scheme, host and port: https://secrets.example.com:8200.",
+            "role_id": "Together with the secret id, it logs in to the store.",
+            "secret_id": "Together with the role id, it logs in to the store.",
+            "mount_point": "The engine that has the key. Left empty: the usual one of the driver.",
+            "namespace": "For a store that is divided into several. Left empty: its root.",
+        }.items()
+    },
     "Network.tip_floor": "Estimates assume no lower tip. Left empty: none.",
     "Network.tip_ceiling": "Estimates assume no higher tip. Left empty: none.",
 }

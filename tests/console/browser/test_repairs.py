@@ -74,6 +74,35 @@ def test_replacing_a_signing_key_by_nothing_is_refused(page: Page, served: Runni
     assert stored_key(served, "pager") == before
 
 
+def test_a_short_signing_key_gets_a_warning_and_a_random_one_is_made(page: Page, served: Running) -> None:
+    document = {"id": "short", "type": "webhook", "url": "https://hooks.example.com/short"}
+    assert served.ask("POST", "/admin/v1/notifications", document).status == 201
+    page.goto("/console/notifications/short")
+    expect(page.get_by_text("remove it: events are no longer signed")).to_have_count(0)  # there is none
+    page.get_by_label("New signing key").fill("too short")
+    page.get_by_role("button", name="Show the changes").click()
+    expect(page.get_by_role("list", name="Changes")).to_contain_text("Signing key: set to the one that was typed")
+    expect(page.locator("main")).to_contain_text("fewer than 24 bytes and may be guessed")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("main")).to_contain_text("Saved.")
+    page.get_by_label("replace it by a random one, shown once").check()
+    page.get_by_role("button", name="Show the changes").click()
+    expect(page.get_by_role("list", name="Changes")).to_contain_text(
+        "replaced by a random one, which is shown once; for a day, the present one signs as well"
+    )
+    page.get_by_role("button", name="Save").click()
+    shown = page.get_by_role("status").locator("code").inner_text()
+    assert stored_key(served, "short") == shown and len(shown) == 43
+    expect(page.get_by_role("region", name="How the receiver checks a signature")).to_contain_text(
+        re.compile("The one before it signs as well, and ends in (1 d|23 h 59 min)")
+    )
+    page.get_by_label("remove it: events are no longer signed").check()
+    page.get_by_role("button", name="Show the changes").click()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("main")).to_contain_text("There is no signing key: events are not signed")
+    assert served.ask("GET", "/admin/v1/notifications/short").json["data"]["has_signing_key"] is False
+
+
 def test_a_page_says_that_the_service_is_gone(browser: Browser, tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert run_command(home, "apply", "-", stdin=DEMO).returncode == 0
@@ -241,5 +270,13 @@ def test_a_relayer_with_a_problem_is_not_green(page: Page, served: Running) -> N
     badges = page.get_by_role("row", name="sepolia-1").locator(".badge")
     expect(badges).to_have_text(["active", "low balance"])
     assert [each.get_attribute("class") for each in badges.all()] == ["badge idle", "badge warn"]
+    with opened(served.home) as store:
+        run_statement(store.database, "UPDATE relayers SET system_disabled = true, paused = true")
+    page.goto("/console/relayers")
+    expect(badges).to_have_text(["paused", "disabled"])
+    page.goto("/console/relayers/sepolia-1")
+    expect(page.locator("h1 .badge")).to_have_text(["paused", "disabled"])
+    with opened(served.home) as store:
+        run_statement(store.database, "UPDATE relayers SET system_disabled = false, paused = false")
     with opened(served.home) as store, store.database.transaction() as transaction:
         snapshots.save_incident(transaction, "sepolia-1", Incident())

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from relaydeck.api.list_filters import NETWORK_FAILS
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.confirmation import Edit, opened, planned, unconfirmed
 from relaydeck.console.forms import Input, filled, in_coin, inputs_of, new_document, refused, submitted, text_of
 from relaydeck.console.live import answer_with_result
 from relaydeck.console.node_calls import NodeTest, read_network, read_networks
-from relaydeck.console.page_request import PageRequest, Services, deletion, get, listing, post
+from relaydeck.console.page_request import PageRequest, Services, deletion, get, post
 from relaydeck.console.pages.apply import carried, carry
 from relaydeck.console.rendering import path_to, redirect
 from relaydeck.doctor.shared_run import SharedRun
@@ -40,6 +41,7 @@ from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.planner import with_stored_headers
 from relaydeck.scope import SHARED_NETWORK
 from relaydeck.secret import Secret
+from relaydeck.store.rows import in_list
 from relaydeck.timestamps import utc
 from relaydeck.web_addresses import shown_address
 
@@ -57,8 +59,29 @@ _MOST_DIGITS = 19  # of a chain id
 _FIRST = ("name", "chain", "chain_id", "native_symbol", "fee_model")
 _FIELDS = [each.name for each in settable_fields(Network) if each.name != "name"]
 
-listing("list_networks", tables=("networks", "removals"))
 deletion("networks", "One that a relayer uses cannot be removed.", typed="name")
+
+
+# Of those whose nodes the monitor calls, because a relayer that is not paused uses them.
+_CHECKED = (
+    f"SELECT name, CASE WHEN {NETWORK_FAILS} THEN 'failing' ELSE 'ok' END AS state FROM networks WHERE EXISTS"
+    " (SELECT 1 FROM relayers r WHERE r.network = networks.name AND r.sealed_rpc_urls IS NULL AND NOT r.paused)"
+    " AND name IN"
+)
+
+
+@get("/networks")
+async def show_list(request: PageRequest) -> Reply:
+    found = await request.listed("list_networks")
+    return request.page("networks.html", states=await _states(request, found["listed"]), **found)
+
+
+async def _states(request: PageRequest, listed: list[Json]) -> dict[str, str]:
+    if not listed or not request.services.settings.monitor_interval_seconds:
+        return {}
+    names, values = in_list([each["name"] for each in listed])
+    rows = await request.read(lambda store: store.database.read(f"{_CHECKED} ({names})", values))
+    return {row.name: row.state for row in rows}
 
 
 @get("/networks/{id}")

@@ -41,10 +41,11 @@ _LOST_KEY = "Type the signing key again: it was typed before you signed in anew.
 _KEY = "signing_key"
 _BOTH_SIGN = "; for a day, the present one signs as well"
 _DONE = {  # by choice
-    "generate": "replaced by a random one, which is shown once",
-    "replace": "replaced by the one that was typed",
+    "generate": "{} a random one, which is shown once",
+    "replace": "{} the one that was typed",
     "remove": "removed: events are no longer signed",
 }
+_PREVIOUS = "SELECT previous_key_until FROM notifications WHERE id = :id AND previous_key_until > :now"
 
 deletion("notifications", "One that a relayer uses cannot be removed.")
 
@@ -107,6 +108,7 @@ async def show(
         inputs=submitted(_EDITED, request.form) if is_typed else filled(_EDITED, found.data),
         problem=problem,
         new_key=new_key,
+        previous_until=await _previous_key(request),
         choice=request.form.get("key", "keep") if is_typed else "keep",
         used=used,
         deliveries=deliveries.data,
@@ -131,7 +133,7 @@ async def edit(request: PageRequest) -> Reply:
             path_to("notifications", name),
             carry(request.operator.secret, key) if key and choice == "replace" else "",
             {"key": choice},
-            {_KEY: _DONE.get(choice, "") + (_BOTH_SIGN if key and stored.data["has_signing_key"] else "")},
+            {_KEY: _done(choice, replaces=stored.data["has_signing_key"])},
             _SHORT if _is_short(key) else _UNSEEN_KEY if (choice, form.get("do")) == ("generate", "save") else "",
         )
         if page := await unconfirmed(request, found):
@@ -144,6 +146,18 @@ async def edit(request: PageRequest) -> Reply:
     if choice == "generate":
         return await show(request, new_key=key or "")
     return _shown(name, "saved", changed.notes, key or "")
+
+
+def _done(choice: str, *, replaces: bool) -> str:
+    said = _DONE.get(choice, "").format("replaced by" if replaces else "set to")
+    return said + (_BOTH_SIGN if replaces and choice in ("generate", "replace") else "")
+
+
+async def _previous_key(request: PageRequest) -> int | None:
+    """Until when the key before the present one signs as well, in seconds."""
+    asked = {"id": request.identifier, "now": int(time.time())}
+    rows = await request.read(lambda store: store.database.read(_PREVIOUS, asked))
+    return rows[0].previous_key_until if rows else None
 
 
 async def _health(request: PageRequest) -> ReceiverHealth:
