@@ -8,6 +8,7 @@ import click
 import pytest
 
 from pages.site import parts
+from relaydeck.api.operations import OPERATIONS
 from relaydeck.cli.commands import cli
 from relaydeck.http.metrics import METRICS
 from relaydeck.settings.model import unknown_names
@@ -48,6 +49,13 @@ def test_every_command_exists(name: str) -> None:
     found = CODE.findall((ROOT / name).read_text("utf-8"))
     commands = [words for code in found if code.startswith("relaydeck ") for words in alternatives(code)]
     assert [words for words in commands if not is_command(words)] == []
+
+
+def test_the_guides_name_every_operation() -> None:
+    """In the table of the admin API by path, in that of the Python client by method."""
+    admin, client = ((DOCS / name).read_text("utf-8") for name in ("admin.md", "client.md"))
+    paths = {re.sub(r"{\w+}", "{id}", each) for each in CODE.findall(admin)}
+    assert [each.name for each in OPERATIONS if each.path not in paths or f"`{each.name}`" not in client] == []
 
 
 def alternatives(code: str) -> list[list[str]]:

@@ -25,7 +25,7 @@ _PAGE = Parameter("page", "As on `/api/v1`.", is_integer=True)
 _PER_PAGE = Parameter("per_page", "As on `/api/v1`.", is_integer=True)
 _REASON = Parameter(
     "reason",
-    "Reason, shown to those who approve the change.",
+    "Why you make the change, for those who approve it.",
     example="raise the price cap",
     schema={"maxLength": 500},
 )

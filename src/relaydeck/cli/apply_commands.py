@@ -90,7 +90,7 @@ def _read_span(_context: click.Context, _option: click.Parameter, text: str | No
 @click.option(
     "--detailed-exitcode", is_flag=True, help="With --plan: exit 0 without changes, 2 with changes, 1 on errors."
 )
-@click.option("--reason", default="", help="Reason, shown to those who approve the change.")
+@click.option("--reason", default="", help="Why you make the change, for those who approve it.")
 @click.option(
     "--wait",
     callback=_read_span,

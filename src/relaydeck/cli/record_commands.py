@@ -50,7 +50,7 @@ _FIELDS = (
 _LABEL = click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="Set a label; KEY= removes it. May be repeated."
 )
-_REASON = click.option("--reason", default="", help="Reason, shown to those who approve the change.")
+_REASON = click.option("--reason", default="", help="Why you make the change, for those who approve it.")
 _MANY = 1_000_000_000
 Rows = Iterator[tuple[str, str]]
 # A file must give the id of a signer; a command need not.

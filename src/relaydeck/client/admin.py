@@ -35,7 +35,7 @@ class AdminOperations:
     ) -> records.Network:
         """Create a network.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("GET", "networks/{name}")
@@ -50,14 +50,14 @@ class AdminOperations:
         """Change a network. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotFound`.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("DELETE", "networks/{name}", "reason")
     def delete_network(self, name: str, *, reason: str | None = None, if_match: str | None = None) -> None:
         """Delete a network. Raises `NotFound`.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("GET", "signers")
@@ -83,7 +83,7 @@ class AdminOperations:
     ) -> records.Signer:
         """Create a signer.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("GET", "signers/{signer_id}")
@@ -98,14 +98,14 @@ class AdminOperations:
         """Change a signer. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotFound`.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("DELETE", "signers/{signer_id}", "reason")
     def delete_signer(self, signer_id: str, *, reason: str | None = None, if_match: str | None = None) -> None:
         """Delete a signer. Raises `NotFound`.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("POST", "signers/{signer_id}/check")
@@ -138,7 +138,7 @@ class AdminOperations:
     ) -> records.Notification:
         """Create a notification.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("GET", "notifications/{notification_id}")
@@ -153,7 +153,7 @@ class AdminOperations:
         """Change a notification. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotificationNotFound`.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("DELETE", "notifications/{notification_id}", "reason")
@@ -162,7 +162,7 @@ class AdminOperations:
     ) -> None:
         """Delete a notification. Raises `NotificationNotFound`.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("POST", "notifications/{notification_id}/test")
@@ -203,7 +203,7 @@ class AdminOperations:
     ) -> records.Relayer:
         """Create a relayer.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("GET", "relayers/{relayer_id}")
@@ -218,14 +218,14 @@ class AdminOperations:
         """Change a relayer. Only the given fields change; None removes a value (JSON merge patch). Raises
         `RelayerNotFound`.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("DELETE", "relayers/{relayer_id}", "reason")
     def delete_relayer(self, relayer_id: str, *, reason: str | None = None, if_match: str | None = None) -> None:
         """Delete a relayer. Raises `RelayerNotFound`.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("POST", "relayers/{relayer_id}/pause")
@@ -302,7 +302,7 @@ class AdminOperations:
     ) -> records.ApplyReport:
         """Make the records match a document.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("GET", "export")
@@ -483,7 +483,7 @@ class AdminOperations:
     def delete_protection(self, name: str, *, reason: str | None = None) -> None:
         """End a protection. Raises `NotFound`.
 
-        `reason`: Reason, shown to those who approve the change.
+        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("GET", "proposals")
