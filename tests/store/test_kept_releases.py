@@ -3,25 +3,33 @@
 import gzip
 import json
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 
+from relaydeck.api.operation import CONTRACT_OPERATIONS, Operation
+from relaydeck.api.operations import OPERATIONS
 from relaydeck.credentials import people
 from relaydeck.credentials.console_sessions import SessionLimits
+from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.secret import Secret
 from relaydeck.store.migrate import newest_version
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.sealed_columns import check_all
+from relaydeck.store.sealing import TOKEN_COLUMNS, RowProofs
+from relaydeck.store.vault import read_master_keys
 from tests.support import shapes
 from tests.support.keep_release import RELEASES, SETTINGS, listed
 from tests.support.places import ENGINES, choose, place_of
 from tests.support.postgres import PostgresServer
 from tests.support.running import Running, ask, run_command
+from tests.support.seeding import issue
 
 FOR_EVER = SETTINGS | {"event_retention_days": "100000"}
 NAMES = sorted(path.name for path in RELEASES.iterdir() if path.is_dir())
@@ -97,6 +105,82 @@ def test_scopes_and_sessions_of_people_hold(kept: Kept) -> None:
     assert (found.person.actor, found.refresh_token(secret)) == (
         "person:alice@example.com",
         "the refresh token of a person",
+    )
+
+
+OLD_KINDS = ("admin", "api", "readonly")
+# From one moment to the next.
+DIFFERS = ("explain_relayer", "get_audit_head", "list_audit", "list_tokens", "run_doctor", "verify_audit")
+
+
+def old_tokens(kept: Kept) -> dict[str, str]:
+    """That of the earlier version, and others as it stored them. Before the present version opens the database."""
+    made = {kind: new_token() for kind in OLD_KINDS[1:]}
+    has_proofs, (key,) = kept.folder.name != "schema-5", read_master_keys(kept.home / "master.key")
+    columns = [*TOKEN_COLUMNS, "revision", *(["proof"] if has_proofs else [])]
+    rows: list[tuple[Any, ...]] = []
+    for kind, token in made.items():
+        row = (f"old {kind}", kind, digest_of(token.reveal().encode()), 1_795_000_000, None, None)
+        rows.append((*row, 5, *([RowProofs(key.proof_key).of("tokens", row)] if has_proofs else [])))
+    place = place_of(kept.home)
+    mark, connection = (
+        ("?", sqlite3.connect(place)) if isinstance(place, Path) else ("%s", psycopg.connect(place.reveal()))
+    )
+    with closing(connection):
+        cursor, marks = connection.cursor(), ", ".join([mark] * len(columns))
+        cursor.executemany(f"INSERT INTO tokens ({', '.join(columns)}) VALUES ({marks})", rows)
+        connection.commit()
+    return {"admin": kept.facts["token"]} | {kind: token.reveal() for kind, token in made.items()}
+
+
+def answered(service: Running, operation: Operation, record: str, token: str, name: str) -> tuple[Any, ...]:
+    """Without the name of the token where that is told."""
+    path = "/".join(record if part.startswith("{") else part for part in operation.whole_path.split("/"))
+    body: dict[str, Any] | None = None if operation.method == "GET" else {}
+    answer = service.ask(operation.method, path, body, token=token, headers={"X-Request-Id": "one"})
+    varying = ("date", "relaydeck-revision", "content-length")
+    headers = {each: value for each, value in answer.headers.items() if each not in varying}
+    differs = operation.name in DIFFERS and answer.status == 200
+    shown = answer.body.replace(name.encode(), b"") if operation.name == "whoami" else answer.body
+    return answer.status, headers, sorted(answer.json) if differs else shown
+
+
+def test_old_tokens_get_the_answers_of_fresh_ones(kept: Kept) -> None:
+    """For every operation of the table, with a record that is there and with one that is not."""
+    old = old_tokens(kept)
+    with Running(kept.home, token=old["admin"], rate_limit_per_second="0", **SETTINGS) as service:
+        fresh = {kind: issue(kept.home, f"fresh {kind}", kind) for kind in OLD_KINDS}
+        for operation, kind in product((*CONTRACT_OPERATIONS, *OPERATIONS), OLD_KINDS):
+            records = ["none", "one", "dev", "pager", "ops"] if operation.method in ("GET", "PATCH") else ["none"]
+            for record in records if operation.has_identifier else records[:1]:
+                ours = answered(service, operation, record, old[kind], "kept" if kind == "admin" else f"old {kind}")
+                assert ours == answered(service, operation, record, fresh[kind], f"fresh {kind}"), operation.name
+
+
+@pytest.mark.parametrize("kind", OLD_KINDS)
+def test_an_old_token_still_does_what_it_did(kept: Kept, kind: str) -> None:
+    """The five operations, and that a refused one is Unauthorized."""
+    token, signer = old_tokens(kept)[kind], {"id": "fresh", "type": "plain", "config": {"key": "k"}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "other", "params": {}}
+    with Running(kept.home, token=token, **SETTINGS) as service:
+        found = [
+            service.ask(*each).status
+            for each in (
+                ("GET", "/api/v1/relayers"),
+                ("GET", "/api/v1/signers"),
+                ("POST", "/api/v1/signers", signer),
+                ("PATCH", "/api/v1/notifications/pager", {}),
+                ("POST", "/api/v1/relayers/one/rpc", call),
+                ("GET", "/admin/v1/relayers"),
+            )
+        ]
+    assert (
+        found
+        == {
+            "admin": [200, 200, 201, 200, 200, 200],
+            "api": [200, 200, 201, 200, 200, 403],
+            "readonly": [200, 200, 401, 401, 401, 403],
+        }[kind]
     )
 
 
