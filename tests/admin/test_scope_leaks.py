@@ -28,10 +28,13 @@ from relaydeck.notifications.model import EventKind
 from relaydeck.relayers import relayer_changes
 from relaydeck.scope import OUTSIDE, Scope
 from relaydeck.settings.model import read_settings
+from relaydeck.signers.check import SignerCheck, compared
+from relaydeck.signers.check_results import keep, relayers_of
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.open_store import Store
 from tests.support.running import Running, run_command
+from tests.support.scoped_fleet import ADDRESS
 from tests.support.scoped_lists import ScopedLists
 from tests.support.seeding import issue, opened
 
@@ -301,6 +304,33 @@ def test_what_would_be_outside_is_refused_whether_or_not_its_name_is_taken(
             call = Call("", {b"content-type": b"application/json"}, msgspec.json.encode(given), b"", None)
             answers.append(asyncio.run(answer(store, scope, BY_NAME[operation], call)))
     assert answers == [("Forbidden", 403, "Forbidden", OUTSIDE, ())] * 2
+
+
+def test_the_check_of_a_signer_does_not_tell_whether_others_use_it(whole: Path, tmp_path: Path) -> None:
+    """It is about the relayers inside that use it now, not those that used it when it was checked."""
+    scope = Scope(relayers=("a-1", "nobody"))
+    shutil.copytree(whole, tmp_path / "whole")
+    homes = tmp_path / "whole", only_inside(whole, scope, tmp_path / "inside")
+    new = {"id": "nobody", "name": "New", "network_type": "evm", **MINE}
+    call = Call("", {b"content-type": b"application/json"}, msgspec.json.encode(new), b"", None)
+    answers = []
+    for home in homes:
+        with opened(home) as store:
+            for context in change(store):
+                check = SignerCheck("sign-a", NOW, 5, "ok", "", ADDRESS)
+                used = relayers_of(context.transaction.all, "sign-a")
+                keep(context.transaction, compared(check, used), "")
+            for context in change(store):
+                made: Any = asyncio.run(
+                    HANDLERS["create_relayer"](
+                        HomeServices(read_settings({}), store), Request(call, BY_NAME["create_relayer"])
+                    )
+                )
+                made(context)
+            explained = Call("a-1", {}, b"", b"probe=false", None)
+            answers.append(asyncio.run(answer(store, scope, BY_NAME["explain_relayer"], explained)))
+    assert answers[0] == answers[1]
+    assert b"2 relayers that use this signer" in answers[0]
 
 
 FEE = {"fee_token": "ETH", "network": "net-a", "transaction": "0x02"}

@@ -71,12 +71,13 @@ class ScopedStatements:
 
     @property
     def _checks(self) -> str:
-        """The columns of a check of a signer. That of a shared one has the relayers inside, and no alarm of others."""
+        """The columns of a check of a signer: with the relayers inside as they are now, and without alarms of others.
+
+        Also where no others use the signer: a difference would tell whether any do.
+        """
         escaped = """replace(replace(inside.id, '\\', '\\\\'), '"', '\\"')"""
         named = f"""inside.signer_id = own.signer_id AND instr(own.result, '"' || {escaped} || '"') > 0"""
-        is_hidden = (
-            f"own.outcome = 'mismatch' AND {self._is_shared('own.signer_id')} AND NOT {self._any_relayer(named)}"
-        )
+        is_hidden = f"own.outcome = 'mismatch' AND NOT {self._any_relayer(named)}"
         joined = "group_concat" if self._schema else "string_agg"
         users = (
             f"(SELECT {joined}(inside.address || ' ' || inside.id, '\n') FROM {self._schema}relayers inside"
@@ -84,8 +85,8 @@ class ScopedStatements:
         )
         return (
             f"own.signer_id, own.checked_at, CASE WHEN {is_hidden} THEN 'ok' ELSE own.outcome END AS outcome,"
-            f" CASE WHEN {is_hidden} THEN '' ELSE own.alarm END AS alarm, CASE WHEN {self._is_shared('own.signer_id')}"
-            f" THEN own.result || '\n' || coalesce({users}, '') ELSE own.result END AS result"
+            f" CASE WHEN {is_hidden} THEN '' ELSE own.alarm END AS alarm,"
+            f" own.result || '\n' || coalesce({users}, '') AS result"
         )
 
     @cached_property
