@@ -321,12 +321,9 @@ def test_the_check_of_a_signer_does_not_tell_whether_others_use_it(whole: Path, 
                 used = relayers_of(context.transaction.all, "sign-a")
                 keep(context.transaction, compared(check, used), "")
             for context in change(store):
-                made: Any = asyncio.run(
-                    HANDLERS["create_relayer"](
-                        HomeServices(read_settings({}), store), Request(call, BY_NAME["create_relayer"])
-                    )
-                )
-                made(context)
+                services = HomeServices(read_settings({}), store)
+                handled: Any = HANDLERS["create_relayer"](services, Request(call, BY_NAME["create_relayer"]))
+                asyncio.run(handled)(context)
             explained = Call("a-1", {}, b"", b"probe=false", None)
             answers.append(asyncio.run(answer(store, scope, BY_NAME["explain_relayer"], explained)))
     assert answers[0] == answers[1]
