@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from relaydeck.console.formats import coins, gwei, name, visible, with_coins
+from relaydeck.console.formats import coins, gwei, lasts, name, visible, with_coins
 from relaydeck.console.page_request import PAGES
 from tests.console.conftest import Operator
 from tests.support.running import Answer, Running
@@ -246,6 +246,14 @@ def test_amounts_are_whole_coins_with_the_exact_wei_beside() -> None:
     )
     assert 'title="1,234,000,000,000,000,000,001 Wei">1,234<' in coins(1_234_000_000_000_000_000_001)
     assert ">0<" in coins(0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(59, "59 s"), (61, "1 min"), (3600, "1 h"), (10_140, "2 h 49 min"), (90_000, "1 d 1 h"), (864_000, "10 d")],
+)
+def test_a_span_of_hours_or_days_has_its_next_unit(seconds: int, text: str) -> None:
+    assert lasts(seconds) == text
 
 
 def test_names_are_isolated_and_escaped() -> None:

@@ -228,6 +228,40 @@ def test_the_lists_of_networks_and_receivers_say_which_fail(served: Running, ope
     assert [each["id"] for each in json.loads(listed)] == named("/notifications?problem=none")
 
 
+def test_every_page_gives_a_problem_the_same_beginning(served: Running) -> None:
+    check = SignerCheck("ops", 9000, 5, "wrong_key_kind", "not on secp256k1", failing_since=1000)
+    with opened(served.home) as store:
+        trouble(store, Incident(2, 1000, REFUSED, 2000, 3), "sepolia-1")
+        with store.database.transaction() as transaction:
+            check_results.keep(transaction, check, "unreachable")
+            snapshots.save_runway(transaction, 1, StoredRunway(computed_at=1, minimum_at=7200, low_since=3000))
+    problems = served.ask("GET", "/admin/v1/problems").json["data"]
+    listed = {each["state"]: each["since"] for each in problems if each["kind"] != "notification"}
+    states = served.ask("GET", "/admin/v1/relayers/sepolia-1/why?probe=false").json["data"]["states"]
+    assert {each["state"]: each["since"] for each in states} == listed
+    assert sorted(listed) == ["failing", "low_balance", "low_runway", "signer_unreachable"]
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        snapshots.save_incident(transaction, "sepolia-1", Incident())
+        snapshots.save_runway(transaction, 1, StoredRunway(1))
+        transaction.execute("DELETE FROM signer_checks")
+    assert "failing" not in plain(Operator(served.port).sign_in(served.token).get("/relayers/sepolia-1"))
+
+
+def test_a_relayer_that_is_newer_than_the_check_of_its_signer_is_known_to_use_it(
+    served: Running, operator: Operator
+) -> None:
+    assert served.ask(
+        "POST", "/admin/v1/signers", {"id": "early", "type": "plain", "config": {"key": "0x" + "42" * 32}}
+    )
+    checked = served.ask("POST", "/admin/v1/signers/early/check").json["data"]
+    assert checked["explanation"] == "the key signed a challenge; no relayer uses this signer"
+    document = {"id": "later", "name": "Later", "network": "sepolia", "network_type": "evm", "signer_id": "early"}
+    assert served.ask("POST", "/admin/v1/relayers", document).status == 201
+    page = plain(operator.get("/relayers/later"))
+    assert "no relayer uses this signer" not in page
+    assert "its address matches the one relayer that uses this signer" in page
+
+
 def test_the_overview_shows_a_receiver_that_fails(served: Running, operator: Operator) -> None:
     broken = ("id=broken", "type=webhook", "url=http://127.0.0.1:9/hook")  # an address that the service refuses
     run_command(served.home, "notification", "create", *broken)

@@ -108,7 +108,8 @@ def with_signer(explanation: Explanation, signer: SignerState) -> Explanation:
 
 
 def _problem(read: ReadRows, check: SignerCheck, alarm: str) -> RelayerState:
-    since, by = last_action(read, check.signer_id, f"signer.{alarm}")
+    alarmed_at, by = last_action(read, check.signer_id, f"signer.{alarm}")
+    since = alarmed_at if check.failing_since is None else utc(check.failing_since)  # as in the list of problems
     cause = f"signer {check.signer_id!r}: {check.explanation} ({check.outcome}, checked {utc(check.checked_at)})"
     return RelayerState(state=_STATES[alarm], since=since, by=by, cause=cause)
 

@@ -42,6 +42,7 @@ def policies(served: Running) -> list[dict[str, Any]]:
 def test_several_relayers_are_changed_and_taken_back(page: Page, served: Running) -> None:
     before = policies(served)
     page.goto("/console/relayers")
+    expect(page.get_by_role("button", name="Change …")).to_be_hidden()  # nothing is selected
     for name in ("one", "two"):
         page.get_by_label(f"Select {name}").check()
     page.get_by_role("button", name="Change …").click()

@@ -22,6 +22,7 @@ async function refresh() {
     const response = await fetch(location.href, { headers: { "x-console-refresh": "1" } });
     if (response.status === 401) return location.reload(); // leads to the sign-in, and back to this page
     if (response.ok) hear();
+    else miss();
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const [old, now] = [document.querySelector("main"), page.querySelector("main")];
     if (response.ok && old && now) {
@@ -51,7 +52,7 @@ function miss() {
   bar.id = "stale";
   bar.className = "warning";
   bar.setAttribute("role", "alert");
-  bar.textContent = `Not updated since ${new Date(heardAt).toLocaleTimeString("en-GB")}: the service does not answer.`;
+  bar.textContent = `Not updated since ${new Date(heardAt).toLocaleTimeString("en-GB")}: the service does not answer, or fails.`;
   document.querySelector("main")?.prepend(bar);
   document.body.classList.add("stale");
 }
@@ -69,9 +70,9 @@ export function startLive(after) {
   afterRefresh = after;
   const events = new EventSource(`${document.body.dataset.root}/live?tables=${document.body.dataset.live}`);
   events.addEventListener("message", (message) => {
-    hear();
     wanted = message.data;
-    if (Number(wanted) > Number(shown)) refresh();
+    if (document.hidden || Number(wanted) <= Number(shown)) hear();
+    else refresh(); // which hears of the change once the page shows it
   });
   events.addEventListener("error", () => {
     if (events.readyState === EventSource.CLOSED) setInterval(refresh, POLL_MS);
