@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection
 from urllib.parse import urlencode
@@ -23,7 +23,7 @@ from relaydeck.roles import Role
 from relaydeck.store.database import Transaction
 from relaydeck.store.vault import Vault
 
-_CONSOLES = 200
+_CONSOLES, _SESSIONS = 200, 20  # a token has at most so many sessions, and a session eight streams
 _REQUESTS = 100  # of one side in one round
 _AT_MOST = 3.0
 _AT_LEAST = 0.9
@@ -84,11 +84,12 @@ def _cpu_seconds(server: Server, request: Request) -> float:
 
 def _open_consoles_row(run: Run) -> Row:
     watched, alone = (make_home(run.folder / name, signers=10, relayers=10) for name in ("watched", "alone"))
-    token = _admin_token(watched)
+    tokens = [_admin_token(watched, f"console {number}") for number in range(_CONSOLES // _SESSIONS)]
 
     def sides(stack: ExitStack) -> list[Side]:
         servers = [started_relaydeck(stack, home, RELAYERS) for home in (watched, alone)]
-        stack.enter_context(_open_consoles(servers[0], _sign_in(servers[0], token)))
+        cookies = [_sign_in(servers[0], token) for token in tokens for _ in range(_SESSIONS)]
+        stack.enter_context(_open_consoles(servers[0], cookies))
         return [
             Side("watched", servers[0], get(watched, RELAYERS)),
             Side("alone", servers[1], get(alone, RELAYERS)),
@@ -123,13 +124,13 @@ def _sign_in(server: Server, token: str) -> str:
 
 
 @contextmanager
-def _open_consoles(server: Server, cookie: str) -> Iterator[None]:
+def _open_consoles(server: Server, cookies: Sequence[str]) -> Iterator[None]:
     """Streams of live updates, opened again when the server ends them, as browsers do."""
     opened, closing = threading.Semaphore(0), threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(_stay_all_open(server, cookie, opened, closing)))
+    thread = threading.Thread(target=lambda: asyncio.run(_stay_all_open(server, cookies, opened, closing)))
     thread.start()
     try:
-        for _ in range(_CONSOLES):
+        for _ in cookies:
             if not opened.acquire(timeout=_OPEN_SECONDS):
                 raise RuntimeError("not every console got its stream")
         yield
@@ -138,8 +139,10 @@ def _open_consoles(server: Server, cookie: str) -> Iterator[None]:
         thread.join()
 
 
-async def _stay_all_open(server: Server, cookie: str, opened: threading.Semaphore, closing: threading.Event) -> None:
-    consoles = [asyncio.create_task(_stay_open(server, cookie, opened)) for _ in range(_CONSOLES)]
+async def _stay_all_open(
+    server: Server, cookies: Sequence[str], opened: threading.Semaphore, closing: threading.Event
+) -> None:
+    consoles = [asyncio.create_task(_stay_open(server, each, opened)) for each in cookies]
     await asyncio.to_thread(closing.wait)
     for each in consoles:
         each.cancel()

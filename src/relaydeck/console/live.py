@@ -49,7 +49,7 @@ class LatestChanges:
     def __init__(self, revision: Callable[[], int], read: Callable[..., Awaitable[list[Row]]]) -> None:
         self._revision, self._read = revision, read
         self._seen = -1
-        self._marks: dict[str, object] = {}
+        self._marks: dict[str, int] = {}
         self._changed: dict[str, int] = {}
         self._reading = asyncio.Lock()  # an older answer must not replace a newer one
 
@@ -66,8 +66,10 @@ class LatestChanges:
     async def _look(self, now: int) -> None:
         (row,) = await self._read(lambda store: store.database.read(f"{_NEWEST} FROM clock", {}))
         for table in _MARKS:
-            if table not in self._changed or self._marks[table] != getattr(row, table):
-                self._marks[table], self._changed[table] = getattr(row, table), row.revision
+            mark = getattr(row, table) or 0
+            if table not in self._changed or self._marks[table] != mark:
+                self._marks[table] = mark
+                self._changed[table] = mark if "revision" in _MARKS[table] else row.revision
         self._seen = now
 
 

@@ -600,6 +600,38 @@ def test_a_session_ends_while_a_form_is_filled_in(scene: Scene, visit: Enter) ->
     person.has_done("finish a form after its session ended")
 
 
+_WATCH = "window.flashed = []; addEventListener('animationstart', (event) => flashed.push(event.target.textContent))"
+
+
+def test_nothing_flashes_that_did_not_change(scene: Scene, visit: Enter) -> None:
+    page = visit().page
+    for path, change in (("audit", "pause"), ("relayers", "resume"), ("events", "pause"), ("", "resume")):
+        page.goto(f"/console/{path}")
+        page.evaluate(_WATCH)
+        scene.do(f"relayers/fleet-15/{change}")
+        if path == "relayers":
+            expect(page.get_by_role("row", name="fleet-15").locator(".badge")).to_have_text("active")
+        else:
+            expect(page.locator("tbody tr", has_text="fleet-15").first).to_contain_text(f"relayer.{change}d")
+            page.wait_for_function("flashed.length > 0")
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        assert [each for each in page.evaluate("flashed") if "fleet-15" not in each] == [], path
+
+
+def test_a_change_redraws_only_pages_that_show_it(scene: Scene, visit: Enter) -> None:
+    page, other = visit().page, visit().page
+    page.goto("/console/tokens")
+    other.goto("/console/audit?record=fleet-16")
+    loaded = list[str]()
+    page.on("request", lambda request: loaded.append(request.headers.get("x-console-refresh", "")))
+    for verb in ("pause", "resume"):
+        scene.do(f"relayers/fleet-16/{verb}")
+        expect(other.locator("tbody tr").first).to_contain_text(f"relayer.{verb}d")
+    post(scene.served, "tokens", {"name": "just made", "kind": "api"})
+    expect(page.get_by_role("row", name="just made")).to_be_visible()
+    assert loaded.count("1") == 1
+
+
 def test_the_first_steps_tick_themselves(
     scene: Scene, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -43,7 +43,11 @@ async function replacePart(part) {
     const response = await fetch(part.dataset.load ?? "", { headers: { "x-console-refresh": "1" } });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
     const loaded = page.querySelector("[data-loaded]");
-    if (response.ok && loaded) morph(part.querySelector("[data-loaded]") ?? part, document.adoptNode(loaded));
+    const shown = part.querySelector("[data-loaded]");
+    if (!response.ok || !loaded || !shown) return;
+    if ("filled" in part.dataset) morph(shown, loaded);
+    else shown.replaceWith(document.adoptNode(loaded)); // the first time, nothing of it has changed
+    part.dataset.filled = "";
   } catch {
     // The service is away: what is shown stays.
   }

@@ -42,7 +42,7 @@ function morphChildren(old, now) {
   for (const [child, key] of oldKeys) if (key) byKey.set(key, child);
   let place = old.firstChild;
   for (const child of now.childNodes) {
-    const key = keys.get(child);
+    const key = keys.get(child) ?? "";
     const match = key ? byKey.get(key) : place && !oldKeys.get(place) && place.nodeName === child.nodeName ? place : null;
     if (!match) {
       const added = document.importNode(child, true);

@@ -16,7 +16,9 @@ function distance(seconds) {
 }
 
 /** @type {Intl.DateTimeFormatOptions} */
-const [CLOCK, DAY] = [{ hour: "2-digit", minute: "2-digit" }, { day: "numeric", month: "short" }];
+const CLOCK = { hour: "2-digit", minute: "2-digit" };
+/** @type {Intl.DateTimeFormatOptions} */
+const DAY = { day: "numeric", month: "short" };
 
 /** Times in charts, which the server writes in UTC. */
 function showLocalCharts() {
