@@ -27,6 +27,10 @@ WIDTHS = (360, 390, 768, 1440, 1920)
 LAYOUTS = (360, 1440)  # one with cards and one with tables
 THEMES: tuple[Any, ...] = ("light", "dark")
 _TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+_PHONE = 620
+_CUT_OFF = """Array.from(document.querySelectorAll(".scroll"))
+    .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.getAttribute("aria-label"))"""
+_OPEN_FILTERS = "#filters > :not(.switch):visible"
 _FILES = ("/csv", "/code", "/export")
 _PAGES = sorted(
     path for path, methods in PAGES.items() if "GET" in methods and path != "/" and not path.endswith(_FILES)
@@ -85,6 +89,9 @@ def look_at(page: Page) -> list[str]:
         page.set_viewport_size({"width": width, "height": 900})
         if page.evaluate(_TOO_WIDE):
             found.append(f"{width}: scrolls sideways")
+        if width < _PHONE:
+            found += [f"{width}: {each} is cut off" for each in page.evaluate(_CUT_OFF)]
+            found += [f"{width}: filters are not behind a button"] * page.locator(_OPEN_FILTERS).count()
     return found
 
 

@@ -600,6 +600,34 @@ def test_a_session_ends_while_a_form_is_filled_in(scene: Scene, visit: Enter) ->
     person.has_done("finish a form after its session ended")
 
 
+def test_what_is_shortened_is_exact_when_it_is_copied(scene: Scene, visit: Enter) -> None:
+    page = visit(permissions=["clipboard-read", "clipboard-write"]).page
+    page.goto("/console/runway?name=Fleet+17")
+    balance = f"{scene.balance('Fleet 17'):,} Wei"
+    for element, copied in (
+        (page.locator("td .amount").first, balance),
+        (page.locator("tbody"), address_of("Fleet 17")),
+    ):
+        element.select_text()
+        page.keyboard.press("Control+c")
+        assert copied in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_times_are_local_for_whoever_wants_that(visit: Enter) -> None:
+    page = visit(timezone_id="Asia/Tokyo").page
+    page.goto("/console/view")
+    page.get_by_label("times").select_option("local")
+    page.get_by_role("button", name="Save").click()
+    page.goto("/console/audit")
+    expect(page.locator("tbody time").first).to_have_text(re.compile(r"GMT\+9$"))
+    expect(page.get_by_role("link", name="View: local times")).to_be_visible()
+    page.goto(f"/console/relayers/{id_of(EMPTY_SOON)}?span=1d")
+    expect(page.locator(".chart .zone")).to_have_text("local time")
+    label = page.locator(".chart > text[text-anchor=middle]").first
+    expect(label).to_have_text(re.compile(r"^\d\d:\d\d$"))
+    assert int((label.text_content() or "")[:2]) % 4 == 1  # a tick is at each fourth hour of UTC
+
+
 _WATCH = "window.flashed = []; addEventListener('animationstart', (event) => flashed.push(event.target.textContent))"
 
 
