@@ -12,7 +12,7 @@ from bench.homes import Home, change, make_home
 from bench.processes import ROOT
 from bench.rows import Row
 from bench.run import Run, started_relaydeck
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.credentials.tokens import new_token
 from relaydeck.roles import Role
 
@@ -45,7 +45,7 @@ def _admin_token(home: Home) -> str:
     token = new_token()
     change(
         home,
-        lambda transaction, vault: token_rows.add(
+        lambda transaction, vault: tokens.add(
             transaction, vault.proofs, "commands", Role.ADMIN, token, now=int(time.time())
         ),
     )

@@ -17,7 +17,7 @@ from bench.processes import Server
 from bench.rows import CPU, THROUGHPUT, Row
 from bench.run import RELAYERS, Pace, Run, get, started_relaydeck
 from bench.service import await_quiet
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.credentials.tokens import new_token
 from relaydeck.roles import Role
 from relaydeck.store.database import Transaction
@@ -104,7 +104,7 @@ def _admin_token(home: Home, name: str = "console") -> str:
     token = new_token()
 
     def add(transaction: Transaction, vault: Vault) -> None:
-        token_rows.add(transaction, vault.proofs, name, Role.ADMIN, token, now=int(time.time()))
+        tokens.add(transaction, vault.proofs, name, Role.ADMIN, token, now=int(time.time()))
 
     change(home, add)
     return token.reveal()

@@ -16,7 +16,7 @@ from bench.homes import Home, change, make_home
 from bench.load import choose
 from bench.run import RELAYERS, get
 from bench.service import await_quiet, first_answer, serve_relaydeck
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.credentials.grants import Grant
 from relaydeck.credentials.tokens import new_token
 from relaydeck.roles import Role
@@ -37,7 +37,7 @@ def _add_scope(home: Home) -> str:
     def work(transaction: Transaction, vault: Vault) -> None:
         transaction.execute(_LABEL_SOME, {})
         granted = Grant(role=Role.API, scope=Scope(labels=_LABELS)).stored
-        token_rows.add(transaction, vault.proofs, "scoped", granted, token, now=0)
+        tokens.add(transaction, vault.proofs, "scoped", granted, token, now=0)
 
     change(home, work)
     return token.reveal()

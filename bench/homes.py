@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.credentials.tokens import new_token
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
@@ -41,7 +41,7 @@ def make_home(folder: Path, *, signers: int, relayers: int, advance: Advance = l
         # The service syncs each commit. Nothing of a half-filled home is kept, so open_for_filling need not.
         run_statement(store.database, "PRAGMA synchronous = OFF")
         with store.database.transaction() as transaction:
-            token_rows.add(transaction, store.vault.proofs, "bench", Role.API, token, now=_now())
+            tokens.add(transaction, store.vault.proofs, "bench", Role.API, token, now=_now())
             create_row(network_rows.TABLE, transaction, store.vault, _NETWORK, origin="apply", now=_now())
         share = 1 / (signers + relayers)
         _fill(store, signers, _add_signer, lambda added: advance(added * share))

@@ -64,7 +64,7 @@ PARTS = {
         *("commands", "home", "options", "output", "reply", "serve", "server", "target"),
     },
     "contract": {"operations", "rpc"},
-    "credentials": {"token_cache", "grants", "token_rows", "tokens"},
+    "credentials": {"token_cache", "grants", "tokens"},
     "notifications": {"delivery_queue", "events", "model", "notification_changes", "webhook_rule"},
     "relayers": {"directory", "model", "relayer_rows"},
     "signers": {"signer_changes", "signer_types"},

@@ -8,7 +8,7 @@ from relaydeck.api.operation import CONTRACT_OPERATIONS
 from relaydeck.api.operations import OPERATIONS
 from relaydeck.cli.token_commands import token_create
 from relaydeck.credentials.token_cache import TokenCredential
-from relaydeck.credentials.token_rows import Token
+from relaydeck.credentials.tokens import Token
 from relaydeck.roles import ROLE_NAMES, Role, describe_roles, permissions_of, requirement, roles_with
 from relaydeck.settings.model import read_settings
 

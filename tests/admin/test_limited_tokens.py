@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 import pytest
 
-from relaydeck.credentials.token_rows import doubted_tokens
+from relaydeck.credentials.tokens import doubted_tokens
 from tests.admin.conftest import Admin, problem, refusal
 from tests.console.conftest import Operator
 from tests.support.seeding import opened

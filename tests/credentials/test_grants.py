@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.credential import Limits
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.credentials.console_sessions import SessionLimits, find_session, new_session_secret, open_session
 from relaydeck.credentials.grants import FIRST_KINDS, Grant, read_grant
 from relaydeck.credentials.token_cache import TokenCredential
@@ -77,7 +77,7 @@ def test_the_row_of_a_token_without_limits_is_proven_as_before(home: Path, kind:
     """So both versions accept what either of them wrote."""
     token = issue(home, "ci", kind)
     with opened(home) as store:
-        found = token_rows.find(store.database.read, digest_of(token.encode()))
+        found = tokens.find(store.database.read, digest_of(token.encode()))
         assert found is not None
         row = found.name, kind, found.digest, found.created_at, None, None
         assert store.vault.proofs.holds(found.proof, "tokens", row)
@@ -90,12 +90,12 @@ def test_whoever_writes_to_the_database_cannot_widen_a_token(home: Path) -> None
     digest = digest_of(token.encode())
     with opened(home) as store:
         proofs, read = store.vault.proofs, store.database.read
-        found = token_rows.find(read, digest)
+        found = tokens.find(read, digest)
         assert found is not None and found.is_authentic(proofs) and found.grant == LIMITED
         for kind in ("editor", "owner", Grant(role="editor").stored, LIMITED.stored.replace("payments", "other")):
             with store.database.transaction() as transaction:
                 transaction.execute("UPDATE tokens SET kind = :kind", {"kind": kind})
-            widened = token_rows.find(read, digest)
+            widened = tokens.find(read, digest)
             assert widened is not None and not widened.is_authentic(proofs)
 
 
@@ -103,7 +103,7 @@ def test_whoever_writes_to_the_database_cannot_widen_a_token(home: Path) -> None
 def test_a_session_of_a_limited_token_is_unknown_to_earlier_versions(home: Path, kind: str, is_known: bool) -> None:
     token, secret, limits, now = issue(home, "ci", kind), new_session_secret(), SessionLimits(60, 60), time.time()
     with opened(home) as store:
-        found = token_rows.find(store.database.read, digest_of(token.encode()))
+        found = tokens.find(store.database.read, digest_of(token.encode()))
         assert found is not None
         with store.database.transaction() as transaction:
             open_session(transaction, AuditLog(store.vault), secret, found.seq, limits, now)
@@ -119,7 +119,7 @@ def test_uses_are_stored_beside_what_is_proven(home: Path) -> None:
     with opened(home) as store:
         for uses in ([("ci", 120, "api 10.0.0.1"), ("unknown", 120, "api 10.0.0.1")], [("ci", 60, "api 10.0.0.2")]):
             with store.database.transaction() as transaction:
-                token_rows.store_uses(transaction, uses)
-        found = token_rows.find(store.database.read, digest_of(token.encode()))
+                tokens.store_uses(transaction, uses)
+        found = tokens.find(store.database.read, digest_of(token.encode()))
         assert found is not None and found.is_authentic(store.vault.proofs)
-        assert token_rows.last_uses(store.database) == {found.seq: (120, "api 10.0.0.1")}
+        assert tokens.last_uses(store.database) == {found.seq: (120, "api 10.0.0.1")}

@@ -9,7 +9,7 @@ from relaydeck.api.list_filters import FILTERS, conditions
 from relaydeck.credential import names_in
 from relaydeck.credentials.grants import Grant
 from relaydeck.credentials.token_cache import TokenCache
-from relaydeck.credentials.token_rows import (
+from relaydeck.credentials.tokens import (
     MADE_BY_ANOTHER,
     Token,
     all_tokens,

@@ -13,11 +13,10 @@ import pytest
 
 from relaydeck.cli.commands import cli
 from relaydeck.cli.serve import accept_bootstrap_token, read_bootstrap_token
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.credentials.grants import Grant
 from relaydeck.credentials.token_cache import TokenCache, TokenCredential
-from relaydeck.credentials.token_rows import Token, all_tokens
-from relaydeck.credentials.tokens import digest_of, new_token
+from relaydeck.credentials.tokens import Token, all_tokens, digest_of, new_token
 from relaydeck.errors import OperatorError, Unauthorized
 from relaydeck.log import Log
 from relaydeck.roles import Role
@@ -231,12 +230,12 @@ def test_commands_report_a_token_that_was_put_back(home: Path, command: tuple[st
 
     with opened(home) as store:
         with store.database.transaction() as transaction:
-            token_rows.issue(change(1000), "mine", Grant(role="api"), new_token())
+            tokens.issue(change(1000), "mine", Grant(role="api"), new_token())
         (old,) = store.database.read("SELECT proof FROM tokens")
         with store.database.transaction() as transaction:
-            token_rows.revoke(change(2000), "mine")
+            tokens.revoke(change(2000), "mine")
             if is_replaced:
-                token_rows.issue(change(3000), "mine", Grant(role="api"), new_token())
+                tokens.issue(change(3000), "mine", Grant(role="api"), new_token())
         with store.database.transaction() as transaction:
             transaction.execute("DELETE FROM tokens WHERE revoked_at IS NULL")
             transaction.execute("UPDATE tokens SET revoked_at = NULL, proof = :proof", {"proof": old.proof})

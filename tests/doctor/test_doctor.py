@@ -20,7 +20,7 @@ from click.testing import CliRunner
 
 from relaydeck.cli.commands import cli
 from relaydeck.cli.output import progress_bar
-from relaydeck.credentials.token_rows import store_uses
+from relaydeck.credentials.tokens import store_uses
 from relaydeck.doctor import Finding
 from relaydeck.doctor.all_checks import findings
 from relaydeck.doctor.machine import Machine

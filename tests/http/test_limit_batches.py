@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.credentials.token_cache import TokenCredential
-from relaydeck.credentials.token_rows import Token
+from relaydeck.credentials.tokens import Token
 from relaydeck.http.metric_counts import Metrics
 from relaydeck.http.ratelimit import RateLimiter
 from relaydeck.http.shared_limits import LimitClient, LimitServerError, SharedLimiter

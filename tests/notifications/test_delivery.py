@@ -4,7 +4,7 @@ import asyncio
 
 from aiohttp import web
 
-from relaydeck.notifications import delivery_queries, events, sender
+from relaydeck.notifications import delivery_queries, delivery_queue, events
 from relaydeck.notifications.delivery_queue import AttemptRecord
 from relaydeck.notifications.model import EventKind
 from relaydeck.provisioning.document import remove_record
@@ -98,7 +98,7 @@ async def test_ten_tries_then_it_is_dead(scene: Scene) -> None:
     receiver = await scene.receiver("pager", answer(500))
     sequence, delivery = scene.paused("r1", "pager"), scene.process()
     began = scene.clock.now
-    for _ in range(sender.MAX_ATTEMPTS):
+    for _ in range(delivery_queue.MAX_ATTEMPTS):
         await scene.deliver(delivery)
         if (due := scene.scheduled(sequence)) is not None:
             scene.clock.now = due / 1000

@@ -8,9 +8,9 @@ import pytest
 from aiohttp import web
 
 from relaydeck.networks.model import RpcUrl
-from relaydeck.notifications import delivery_queries, delivery_queue, events, sender
+from relaydeck.notifications import delivery_queries, delivery_queue, events
+from relaydeck.notifications.delivery_queue import ReceiverResponse, decide
 from relaydeck.notifications.model import EventKind
-from relaydeck.notifications.sender import ReceiverResponse, decide
 from relaydeck.outgoing.http_client import requested_delay
 from relaydeck.relayers.model import DisabledReason, Policies, Relayer
 from relaydeck.relayers.relayer_changes import event_data
@@ -194,14 +194,14 @@ async def test_all_dead_deliveries_are_replayed(scene: Scene) -> None:
 
 
 def test_the_schedule() -> None:
-    spread = [(1 - sender.JITTER), 1.0, (1 + sender.JITTER)]
+    spread = [(1 - delivery_queue.JITTER), 1.0, (1 + delivery_queue.JITTER)]
     for factor, dice in zip(spread, (0.0, 0.5, 1.0), strict=True):
         delays = [
             decide(ReceiverResponse(500), tries=n, in_order=True, now=0, random=partial(float, dice)).due_at
-            for n in range(1, sender.MAX_ATTEMPTS)
+            for n in range(1, delivery_queue.MAX_ATTEMPTS)
         ]
-        assert delays == [int(each * factor * 1000) for each in sender.DELAYS]
-    assert sum(sender.DELAYS) / 3600 == pytest.approx(75.6, abs=0.1)
+        assert delays == [int(each * factor * 1000) for each in delivery_queue.DELAYS]
+    assert sum(delivery_queue.DELAYS) / 3600 == pytest.approx(75.6, abs=0.1)
     given_up = decide(ReceiverResponse(500), tries=10, in_order=False, now=0, random=float)
     assert given_up == delivery_queue.AttemptOutcome("dead", None, False, False, 60_000)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from relaydeck.notifications import events, sender
+from relaydeck.notifications import delivery_queue, events
 from relaydeck.notifications.model import EventKind
 from relaydeck.notifications.sender import message_headers
 from relaydeck.secret import Secret
@@ -119,7 +119,7 @@ def test_the_schedule_is_the_one_in_force() -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith("| delay after the previous one"))
     units = {"s": 1, "min": 60, "h": 3600}
     reported = [cell.strip().split(" ") for cell in row.strip("|").split("|")[2:]]
-    assert tuple(int(amount) * units[unit] for amount, unit in reported) == sender.DELAYS
+    assert tuple(int(amount) * units[unit] for amount, unit in reported) == delivery_queue.DELAYS
 
 
 def test_the_example_is_json_with_the_fields_of_an_event() -> None:

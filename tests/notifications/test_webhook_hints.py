@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from relaydeck.notifications.delivery_queries import describe_error
-from relaydeck.notifications.sender import ReceiverResponse, Sender
+from relaydeck.notifications.delivery_queue import ReceiverResponse
+from relaydeck.notifications.sender import Sender
 from relaydeck.notifications.webhook_rule import REFUSED, UNREADABLE, WebhookRule
 from tests.support.running import Running, make_token, run_command
 from tests.support.seeding import fill

@@ -16,7 +16,7 @@ from subprocess import TimeoutExpired
 
 import pytest
 
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.credentials.grants import Grant
 from relaydeck.credentials.tokens import new_token
 from relaydeck.doctor.integrity import verify_audit
@@ -139,11 +139,11 @@ def make_token_at(home: Path, settings: dict[str, str]) -> str:
 
 def issued(store: Store, number: int) -> list[Secret]:
     with store.database.transaction() as transaction:
-        context, tokens = ChangeContext(transaction, AuditLog(store.vault), "cli:me", 1), []
+        context, made = ChangeContext(transaction, AuditLog(store.vault), "cli:me", 1), []
         for each in range(number):
-            tokens.append(new_token())
-            token_rows.issue(context, f"token-{each}", Grant(role=Role.API), tokens[-1])
-    return tokens
+            made.append(new_token())
+            tokens.issue(context, f"token-{each}", Grant(role=Role.API), made[-1])
+    return made
 
 
 @contextmanager
@@ -207,12 +207,12 @@ def require_all(scene: Scene, created: set[str]) -> None:
         configs = {row.id: signer_changes.opened(row, store.vault).config for row in rows}
         assert configs == {name: LocalConfig(key=Secret(f"secret of {name}")) for name in recorded}
         keys = read("SELECT id, wrapped FROM data_keys")
-        tokens = token_rows.all_tokens(store.database)
-        assert {each.is_authentic(store.vault.proofs) for each in tokens} == {True}
+        stored = tokens.all_tokens(store.database)
+        assert {each.is_authentic(store.vault.proofs) for each in stored} == {True}
         (clock,) = read("SELECT audit_head FROM clock")
         for master in map(MasterKey, removed):
             with pytest.raises(OperatorError):
                 open_keyring([master], keys)
             proofs = RowProofs(master.proof_key)
-            assert {each.is_authentic(proofs) for each in tokens} == {False}
+            assert {each.is_authentic(proofs) for each in stored} == {False}
             assert proofs.stored_head(clock.audit_head) is None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck.credentials.people import EVERY_PROOF
-from relaydeck.credentials.token_rows import REVIVED, doubted_tokens
+from relaydeck.credentials.tokens import REVIVED, doubted_tokens
 from relaydeck.doctor.integrity import verify_audit
 from relaydeck.errors import BadRequest, OperatorError
 from relaydeck.store import audit_archive

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.exceptions import InvalidTag
 
-from relaydeck.credentials import console_sessions, people, token_rows
+from relaydeck.credentials import console_sessions, people, tokens
 from relaydeck.credentials.console_sessions import SessionLimits
 from relaydeck.credentials.grants import Grant
 from relaydeck.credentials.people import EVERY_PROOF
@@ -43,9 +43,9 @@ class Scene:
         add_signers(self.store, "a", "b")
         with self.store.database.transaction() as transaction:
             context = ChangeContext(transaction, AuditLog(self.store.vault), "cli:me", NOW)
-            token_rows.issue(context._replace(actor="person:ann"), "ci", Grant(role=Role.ADMIN), new_token())
-            token_rows.issue(context, "old", Grant(role=Role.API), new_token())
-            token_rows.issue(context, "forged", Grant(role=Role.API), new_token())
+            tokens.issue(context._replace(actor="person:ann"), "ci", Grant(role=Role.ADMIN), new_token())
+            tokens.issue(context, "old", Grant(role=Role.API), new_token())
+            tokens.issue(context, "forged", Grant(role=Role.API), new_token())
             console_sessions.open_session(transaction, context.audit, SESSION, 1, LIMITS, NOW)
             self.code = console_sessions.issue_code(context, "ci")
             person = people.Person("dex", "subject", "ann", "admin", "a rule")
@@ -62,10 +62,10 @@ class Scene:
     def accepted(self, store: Store) -> list[str]:
         """What holds, as a process with this store sees it."""
         read, proofs = store.database.read, store.vault.proofs
-        tokens = token_rows.all_tokens(store.database)
-        found = [each.name for each in tokens if each.is_authentic(proofs)]
-        found += ["migrated"] * len(token_rows.migrated_tokens(store.database, proofs))
-        found += ["maker"] * any(each.actor(proofs) == "person:ann via token:ci" for each in tokens)
+        stored = tokens.all_tokens(store.database)
+        found = [each.name for each in stored if each.is_authentic(proofs)]
+        found += ["migrated"] * len(tokens.migrated_tokens(store.database, proofs))
+        found += ["maker"] * any(each.actor(proofs) == "person:ann via token:ci" for each in stored)
         found += ["session"] * bool(console_sessions.find_session(read, proofs, SESSION, LIMITS, NOW + 1))
         found += ["person"] * bool(people.find(read, proofs, PERSON, LIMITS, NOW + 1))
         code = read(
@@ -112,7 +112,7 @@ def write(store: Store, number: int) -> None:
     with store.database.transaction() as transaction:
         context = ChangeContext(transaction, AuditLog(store.vault), "api", NOW)
         context.performed("signer.created", f"new-{number}")
-        token_rows.issue(context, f"token-{number}", Grant(role=Role.API), new_token())
+        tokens.issue(context, f"token-{number}", Grant(role=Role.API), new_token())
         found = console_sessions.find_session(transaction.all, store.vault.proofs, SESSION, LIMITS, NOW + 1)
         assert found is not None
         console_sessions.touch_session(transaction, store.vault.proofs, SESSION, found, NOW + 1)
@@ -160,7 +160,7 @@ def test_afterwards_the_new_key_opens_and_proves_everything_and_the_old_one_noth
         assert len(proofs) == 6
         head = store.database.read("SELECT audit_head FROM clock")[0].audit_head
         assert (before.stored_head(head), store.vault.proofs.stored_head(head) is None) == (None, False)
-        stored = token_rows.all_tokens(store.database)
+        stored = tokens.all_tokens(store.database)
         assert [each.name for each in stored if each.is_authentic(before)] == []
         assert [each.name for each in stored if not each.is_authentic(store.vault.proofs)] == ["forged"]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.credentials.token_cache import TokenCache
 from relaydeck.doctor.database import database_findings
 from relaydeck.errors import BadRequest, ServerFailure, Unauthorized
@@ -79,7 +79,7 @@ class Machine(NamedTuple):
     def issue(self, name: str) -> None:
         """A token of that name and text."""
         with self.database.transaction() as transaction:
-            token_rows.add(transaction, PROOFS, name, Role.API, Secret(name), now=0)
+            tokens.add(transaction, PROOFS, name, Role.API, Secret(name), now=0)
 
     def token_names(self) -> list[str]:
         return [name for name in ("kept", "lost") if self._accepts(name)]

@@ -10,8 +10,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from relaydeck.credentials.token_rows import add, mark_revoked
-from relaydeck.credentials.tokens import new_token
+from relaydeck.credentials.tokens import add, mark_revoked, new_token
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.notifications import notification_changes

@@ -11,8 +11,7 @@ from relaydeck.api.operations import CREATE_TOKEN, REVOKE_TOKEN, ROTATE_TOKEN, W
 from relaydeck.api.records import RotationRequest, TokenRequest, WhoAmI
 from relaydeck.credential import Limits
 from relaydeck.credentials.grants import Grant, Restrictions
-from relaydeck.credentials.token_rows import issue_new, revoke, rotate
-from relaydeck.credentials.tokens import LIFETIMES, lifetime_seconds
+from relaydeck.credentials.tokens import LIFETIMES, issue_new, lifetime_seconds, revoke, rotate
 from relaydeck.errors import BadRequest, RecordNotFound
 from relaydeck.roles import Role
 from relaydeck.secret import Secret

@@ -14,7 +14,7 @@ from relaydeck.cli.home import change_in, service_log
 from relaydeck.cli.options import PATH, as_json, serves_home, setting_value
 from relaydeck.cli.output import Shape, about
 from relaydeck.cli.server import require_free, run_server
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.credentials.grants import Grant
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import OperatorError
@@ -39,18 +39,18 @@ def accept_bootstrap_token(path: Path | None, kind: Role, store: Store, log: Log
         return
     token = read_bootstrap_token(path)
     digest = digest_of(token.reveal().encode())
-    named = [each for each in token_rows.all_tokens(store.database) if each.name == "bootstrap"]
+    named = [each for each in tokens.all_tokens(store.database) if each.name == "bootstrap"]
     last = named[-1] if named else None
     if last is not None and last.is_authentic(store.vault.proofs) and _is_current(last, digest, kind, log):
         return
     with change_in(store) as change:
-        token_rows.revoke(change, "bootstrap")
+        tokens.revoke(change, "bootstrap")
         # An earlier file may have contained the same token, or the same token as another kind: start afresh.
-        token_rows.forget(change.transaction, digest)
-        token_rows.issue(change, "bootstrap", Grant(role=kind), token)
+        tokens.forget(change.transaction, digest)
+        tokens.issue(change, "bootstrap", Grant(role=kind), token)
 
 
-def _is_current(last: token_rows.Token, digest: bytes, kind: Role, log: Log) -> bool:
+def _is_current(last: tokens.Token, digest: bytes, kind: Role, log: Log) -> bool:
     if last.digest != digest:
         return False
     if last.revoked_at is not None:
@@ -79,17 +79,17 @@ def read_bootstrap_token(path: Path) -> Secret:
 
 def print_first_token(store: Store, address: str, documentation: str, log: Log) -> None:
     """On a terminal, issue a token if there is none; elsewhere only log, because logs must not contain tokens."""
-    tokens = token_rows.all_tokens(store.database)
-    if any(token.is_live(time.time()) and token.is_authentic(store.vault.proofs) for token in tokens):
+    issued = tokens.all_tokens(store.database)
+    if any(token.is_live(time.time()) and token.is_authentic(store.vault.proofs) for token in issued):
         return
     if not sys.stdout.isatty():
         log.event("warning", "there is no access token yet: create one with 'relaydeck token create NAME'")
         return
     token = new_token()
     with change_in(store) as change:
-        used = {each.name for each in tokens}
+        used = {each.name for each in issued}
         name = f"first-{len(used) + 1}" if "first" in used else "first"
-        token_rows.issue(change, name, Grant(role=Role.API), token)
+        tokens.issue(change, name, Grant(role=Role.API), token)
     sys.stdout.write(_welcome(token, address, documentation))
     sys.stdout.flush()
 

@@ -14,7 +14,7 @@ from relaydeck.console.request import Fields, cookies_of, query_of, read_form, r
 from relaydeck.credential import Limits
 from relaydeck.credentials import console_sessions
 from relaydeck.credentials.console_sessions import SessionLimits
-from relaydeck.credentials.token_rows import Token
+from relaydeck.credentials.tokens import Token
 from relaydeck.errors import BadRequest, BodyTooLarge, Forbidden, RequestError, TooManyRequests, Unauthorized
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.http.request import ClientAddress

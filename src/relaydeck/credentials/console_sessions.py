@@ -10,10 +10,9 @@ import secrets
 from math import inf
 from typing import Any, NamedTuple
 
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.credentials.grants import FIRST_KINDS, Grant, read_grant
-from relaydeck.credentials.token_rows import Token
-from relaydeck.credentials.tokens import digest_of, new_token
+from relaydeck.credentials.tokens import Token, digest_of, new_token
 from relaydeck.roles import Role
 from relaydeck.scope import Scope
 from relaydeck.secret import Secret
@@ -106,7 +105,7 @@ def find_session(
         f" AND used_at > :idle AND created_at > :oldest AND NOT EXISTS ({SPENT})",
         {"digest": digest, "record": session_record(digest), **limits.bounds(now)},
     )
-    token = _live(token_rows.find_numbered(read, rows[0].token_seq), proofs, now) if rows else None
+    token = _live(tokens.find_numbered(read, rows[0].token_seq), proofs, now) if rows else None
     if token is None:
         return None
     created_at, used_at, _, proof = rows[0]
@@ -123,7 +122,7 @@ def _live(token: Token | None, proofs: RowProofs, now: float) -> Token | None:
 
 def token_of(read: ReadRows, proofs: RowProofs, token: Secret, now: float) -> Token | None:
     """A live token; None when there is no such token, or Relaydeck did not write it."""
-    return _live(token_rows.find(read, session_digest(token)), proofs, now)
+    return _live(tokens.find(read, session_digest(token)), proofs, now)
 
 
 def open_session(
@@ -186,14 +185,14 @@ def issue_code(context: ChangeContext, token_name: str) -> Secret:
 
 def _admin_token(context: ChangeContext, wanted: str) -> Token:
     name, number = wanted, 1
-    while (token := token_rows.find_named(context.transaction.all, name)) is not None:
+    while (token := tokens.find_named(context.transaction.all, name)) is not None:
         if token.kind == Role.ADMIN.value and token.expires_at is None:
             return token
         number += 1
         name = f"{wanted}-{number}"
     secret = new_token()
-    token_rows.issue(context, name, Grant(role=Role.ADMIN), secret)
-    created = token_rows.find(context.transaction.all, session_digest(secret))
+    tokens.issue(context, name, Grant(role=Role.ADMIN), secret)
+    created = tokens.find(context.transaction.all, session_digest(secret))
     assert created is not None
     return created
 
@@ -229,6 +228,6 @@ def _record_action(
 
 
 def _token(transaction: Transaction, seq: int) -> Token:
-    found = token_rows.find_numbered(transaction.all, seq)
+    found = tokens.find_numbered(transaction.all, seq)
     assert found is not None  # a session and a code refer to a token that exists
     return found

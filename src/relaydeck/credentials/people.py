@@ -10,7 +10,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from relaydeck.credential import VIA
-from relaydeck.credentials import console_sessions, token_rows
+from relaydeck.credentials import console_sessions, tokens
 from relaydeck.credentials.console_sessions import SPENT, ConsoleSession, SessionLimits, session_digest, session_record
 from relaydeck.credentials.grants import Grant, read_grant
 from relaydeck.credentials.json_web_tokens import Claims, subject_slot
@@ -26,7 +26,7 @@ MOST_OF_PERSON = 20  # sessions at a time
 _CLAIM_SECONDS = 20  # after which another request may refresh, because the first was killed
 _LONGEST = 255
 _PROVEN = ("digest", "issuer", "subject", "person", "role", "rule", "sid", "created_at", "used_at", "checked_at")
-EVERY_PROOF = (*token_rows.PROVEN, *console_sessions.PROVEN, ProvenRows("person_sessions", ", ".join(_PROVEN)))
+EVERY_PROOF = (*tokens.PROVEN, *console_sessions.PROVEN, ProvenRows("person_sessions", ", ".join(_PROVEN)))
 
 
 class Person(NamedTuple):

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 from relaydeck.credential import Credential
-from relaydeck.credentials import token_rows
-from relaydeck.credentials.token_rows import Token, tokens_after
-from relaydeck.credentials.tokens import LONGEST, digest_of
+from relaydeck.credentials import tokens
+from relaydeck.credentials.tokens import LONGEST, Token, digest_of, tokens_after
 from relaydeck.errors import Unauthorized
 from relaydeck.store.database import ReadRows, RowReader, Transaction
 from relaydeck.store.sealing import RowProofs
@@ -132,7 +131,7 @@ class TokenCache:
         if transaction.tokens_revision <= revision:
             current = by_digest.get(caller.digest)
         else:
-            current = self._accepted_row(token_rows.find(transaction.all, caller.digest))
+            current = self._accepted_row(tokens.find(transaction.all, caller.digest))
         return current is not None and current.expires_at > now
 
     def _accepted_row(self, token: Token | None) -> TokenCredential | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from relaydeck.credential import names_in
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.doctor import CLOCK_SLACK_SECONDS, Finding
 from relaydeck.doctor.integrity import proof_findings, sealed_value_findings
 from relaydeck.doctor.nodes import node_findings, preset_findings
@@ -364,7 +364,7 @@ def _tokens(database: Reader, now: float) -> Finding:
     if not found.live:
         remark = "there is no live token, so every request is refused; run 'relaydeck token create NAME'"
         return Finding("warn", "tokens", remark)
-    people = sorted({names_in(each.made_by or "")[0] for each in token_rows.all_tokens(database) if each.is_live(now)})
+    people = sorted({names_in(each.made_by or "")[0] for each in tokens.all_tokens(database) if each.is_live(now)})
     makers = [each.removeprefix("person:") for each in people if each.startswith("person:")]
     made = f"; people who made some: {first_few(makers, _MOST_NAMED)}" if makers else ""
     return Finding("ok", "tokens", f"{found.live} live, {found.endless} without expiry{made}")
@@ -372,11 +372,11 @@ def _tokens(database: Reader, now: float) -> Finding:
 
 def _doubtful_tokens(database: Reader, now: float) -> Iterator[Finding]:
     (since,) = database.read(
-        "SELECT applied_at FROM schema_versions WHERE version = :version", {"version": token_rows.USES_SINCE}
+        "SELECT applied_at FROM schema_versions WHERE version = :version", {"version": tokens.USES_SINCE}
     )
     recorded, old = datetime.fromisoformat(since.applied_at).timestamp(), now - _UNUSED_DAYS * 86_400
-    live = [each for each in token_rows.all_tokens(database) if each.is_live(now)]
-    used = token_rows.last_uses(database)
+    live = [each for each in tokens.all_tokens(database) if each.is_live(now)]
+    used = tokens.last_uses(database)
     owners = [each for each in live if "own" in each.grant.permissions]
     unused = [each for each in live if max(used.get(each.seq, (0, ""))[0], each.created_at, recorded) < old]
     called = [each for each in owners if used.get(each.seq, (0, ""))[1].startswith("api ")]

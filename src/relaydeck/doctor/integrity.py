@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 
-from relaydeck.credentials.token_rows import FORGED, doubted_tokens, forged_tokens, migrated_tokens
+from relaydeck.credentials.tokens import FORGED, doubted_tokens, forged_tokens, migrated_tokens
 from relaydeck.doctor import AuditVerification, Finding
 from relaydeck.quantities import counted
 from relaydeck.settings.model import Settings

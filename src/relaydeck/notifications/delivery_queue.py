@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
+from relaydeck.outgoing.http_client import requested_delay
 from relaydeck.store.database import ReadRows, Transaction
 from relaydeck.store.rows import columns_of
 
@@ -50,6 +51,20 @@ class AttemptOutcome(NamedTuple):
     in_order: bool
     is_probe: bool = False
     probe_at: int | None = None  # None: nothing is probed
+
+
+class ReceiverResponse(NamedTuple):
+    """A receiver's response: its status, or else the word for the problem."""
+
+    status: int | None = None
+    problem: str = ""
+    text: str = ""
+    retry_after: str = ""
+    final: bool = False  # no later attempt can succeed
+
+    @property
+    def delivered(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
 
 
 class FinishedAttempt(NamedTuple):
@@ -243,3 +258,42 @@ def make_next_due(transaction: Transaction, delivery: PendingDelivery) -> None:
             "relayer": delivery.relayer_id,
         },
     )
+
+
+# -- What follows from an attempt --
+
+_MINUTE, _HOUR = 60, 3600
+# Seconds after each failure, the schedule that Standard Webhooks suggests: ten attempts in 75.6 hours.
+DELAYS = (5, 5 * _MINUTE, 30 * _MINUTE, 2 * _HOUR, 5 * _HOUR, 10 * _HOUR, 14 * _HOUR, 20 * _HOUR, 24 * _HOUR)
+MAX_ATTEMPTS = len(DELAYS) + 1
+ATTEMPTS_IN_ORDER = 3  # after these, a failing delivery no longer holds up the events that follow it
+JITTER = 0.1
+MAX_RETRY_AFTER = 24 * _HOUR
+_GONE = 410
+
+
+def decide(
+    response: ReceiverResponse,
+    *,
+    tries: int,
+    in_order: bool,
+    now: float,
+    random: Callable[[], float],
+    scheduled_at: int | None = None,
+) -> AttemptOutcome:
+    """`tries` includes this attempt. `now` is in seconds. Before `scheduled_at`, in milliseconds, it is a probe."""
+    moment = int(now * 1000)
+    is_probe = scheduled_at is not None and scheduled_at > moment
+    if response.delivered:
+        return AttemptOutcome("delivered", None, False, is_probe, moment if is_probe else None)
+    if response.final or response.status == _GONE:
+        return AttemptOutcome("dead", None, False)
+    asked = min(requested_delay(response.retry_after, now) or 0.0, MAX_RETRY_AFTER)
+    probe_at = int((now + max(PROBE_SECONDS, asked)) * 1000)
+    if scheduled_at is not None and is_probe:
+        return AttemptOutcome("pending", max(scheduled_at, int((now + asked) * 1000)), in_order, is_probe, probe_at)
+    if tries >= MAX_ATTEMPTS:
+        return AttemptOutcome("dead", None, False, is_probe, probe_at)
+    delay = max(DELAYS[tries - 1] * (1 - JITTER + 2 * JITTER * random()), asked)
+    due_at = int((now + delay) * 1000)
+    return AttemptOutcome("pending", due_at, in_order and tries < ATTEMPTS_IN_ORDER, is_probe, probe_at)

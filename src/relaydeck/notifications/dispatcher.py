@@ -28,8 +28,10 @@ from relaydeck.notifications.delivery_queue import (
     DatabaseClock,
     FinishedAttempt,
     PendingDelivery,
+    ReceiverResponse,
+    decide,
 )
-from relaydeck.notifications.sender import ReceiverResponse, Sender, decide
+from relaydeck.notifications.sender import Sender
 from relaydeck.process.background import Backoff, TaskSet, TurnLoop
 from relaydeck.scheduling.leases import ShardLeases
 from relaydeck.settings.model import Settings

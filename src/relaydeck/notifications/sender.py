@@ -1,4 +1,4 @@
-"""One attempt to deliver an event: its signed message, the request, and what follows from the response.
+"""One attempt to deliver an event: its signed message, the request and the response.
 
 The signature is that of Standard Webhooks 1.0: HMAC-SHA256 over `id.timestamp.body`, one for each key in use. The
 request is guarded, has a timeout, and reads a bounded part of the response.
@@ -10,38 +10,23 @@ import binascii
 import hashlib
 import hmac
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from yarl import URL
 
 from relaydeck.errors import Damaged
-from relaydeck.notifications.delivery_queue import PROBE_SECONDS, AttemptOutcome, PendingDelivery
+from relaydeck.notifications.delivery_queue import PendingDelivery, ReceiverResponse
 from relaydeck.notifications.events import COLUMNS, Event
 from relaydeck.notifications.notification_changes import opened_url, place, previous_place
 from relaydeck.outgoing.address_guard import AddressGuard
 from relaydeck.outgoing.connections import ConnectionFailed, ConnectionFailure, Opener, Resolve
-from relaydeck.outgoing.http_client import HttpClient, Limits, requested_delay
+from relaydeck.outgoing.http_client import HttpClient, Limits
 from relaydeck.secret import Secret
 from relaydeck.settings.values import AddressRange
 from relaydeck.store import audit
 from relaydeck.store.open_store import Store
 from relaydeck.web_addresses import web_address_problem
-
-
-class ReceiverResponse(NamedTuple):
-    """A receiver's response: its status, or else the word for the problem."""
-
-    status: int | None = None
-    problem: str = ""
-    text: str = ""
-    retry_after: str = ""
-    final: bool = False  # no later attempt can succeed
-
-    @property
-    def delivered(self) -> bool:
-        return self.status is not None and 200 <= self.status < 300
-
 
 # -- The message --
 
@@ -164,42 +149,3 @@ def printable(read: bytes) -> str:
     """Bytes from outside as one line that is safe to show."""
     text = read.decode("utf-8", "replace")
     return "".join(character if character.isprintable() else " " for character in text).strip()
-
-
-# -- What follows --
-
-_MINUTE, _HOUR = 60, 3600
-# Seconds after each failure, the schedule that Standard Webhooks suggests: ten attempts in 75.6 hours.
-DELAYS = (5, 5 * _MINUTE, 30 * _MINUTE, 2 * _HOUR, 5 * _HOUR, 10 * _HOUR, 14 * _HOUR, 20 * _HOUR, 24 * _HOUR)
-MAX_ATTEMPTS = len(DELAYS) + 1
-ATTEMPTS_IN_ORDER = 3  # after these, a failing delivery no longer holds up the events that follow it
-JITTER = 0.1
-MAX_RETRY_AFTER = 24 * _HOUR
-_GONE = 410
-
-
-def decide(
-    response: ReceiverResponse,
-    *,
-    tries: int,
-    in_order: bool,
-    now: float,
-    random: Callable[[], float],
-    scheduled_at: int | None = None,
-) -> AttemptOutcome:
-    """`tries` includes this attempt. `now` is in seconds. Before `scheduled_at`, in milliseconds, it is a probe."""
-    moment = int(now * 1000)
-    is_probe = scheduled_at is not None and scheduled_at > moment
-    if response.delivered:
-        return AttemptOutcome("delivered", None, False, is_probe, moment if is_probe else None)
-    if response.final or response.status == _GONE:
-        return AttemptOutcome("dead", None, False)
-    asked = min(requested_delay(response.retry_after, now) or 0.0, MAX_RETRY_AFTER)
-    probe_at = int((now + max(PROBE_SECONDS, asked)) * 1000)
-    if scheduled_at is not None and is_probe:
-        return AttemptOutcome("pending", max(scheduled_at, int((now + asked) * 1000)), in_order, is_probe, probe_at)
-    if tries >= MAX_ATTEMPTS:
-        return AttemptOutcome("dead", None, False, is_probe, probe_at)
-    delay = max(DELAYS[tries - 1] * (1 - JITTER + 2 * JITTER * random()), asked)
-    due_at = int((now + delay) * 1000)
-    return AttemptOutcome("pending", due_at, in_order and tries < ATTEMPTS_IN_ORDER, is_probe, probe_at)

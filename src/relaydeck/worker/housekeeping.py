@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from relaydeck.credentials import token_rows
+from relaydeck.credentials import tokens
 from relaydeck.errors import OperatorError, RelaydeckError, ServerFailure, StoreError
 from relaydeck.http.access_log import AccessLog
 from relaydeck.http.metric_counts import Metrics
@@ -84,7 +84,7 @@ async def store_uses(writer: Writer, access_log: AccessLog) -> None:
     uses = [(json.loads(name), *use) for name, use in access_log.taken_uses().items()]
     with suppress(StoreError, ServerFailure):
         for _, some in slices(uses, _STORED_USES):
-            await writer.write(partial(token_rows.store_uses, uses=some))
+            await writer.write(partial(tokens.store_uses, uses=some))
 
 
 async def check_keys_each_minute(store: Store, metrics: Metrics, log: Log) -> None:

@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from relaydeck.credentials.token_rows import Token
+from relaydeck.credentials.tokens import Token
 from relaydeck.errors import Damaged, described
 from relaydeck.fees.estimator import Estimator
 from relaydeck.http import metrics as m

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from relaydeck.credentials.token_rows import mark_revoked
+from relaydeck.credentials.tokens import mark_revoked
 from relaydeck.errors import RelaydeckError, StoreError
 from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store.database import Database, Transaction
