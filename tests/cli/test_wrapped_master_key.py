@@ -1,6 +1,7 @@
 """A key of a real Vault wraps the master key: no file opens the secrets, and a service outlives the outage of Vault."""
 
 import json
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,30 @@ def test_the_key_in_the_file_is_replaced_by_one_that_vault_wraps(home: Path, wra
         "relaydeck: a key system wraps the master key, and the settings do not say which\n"
         "Set RELAYDECK_MASTER_KEY_FROM as it was when the key was wrapped.\n",
     )
+
+
+def test_the_plain_key_and_the_credentials_are_in_no_file_and_no_output(home: Path, wrapped: Wrapped) -> None:
+    token = run_command(home, "token", "create", "t", "--kind", "admin", **wrapped.settings).stdout.strip()
+    fill_with(home, wrapped)
+    with Running(home, "--workers", "2", token=token, **wrapped.settings) as service:
+        paths = ("admin/v1/doctor", "admin/v1/export", "metrics", "readyz?detail", "api/v1/signers")
+        told = [service.ask("GET", f"/{path}").body.decode() for path in paths]
+        for command in (MASTER, (*MASTER, "--prepare"), ("doctor", "--production"), ("export",), ("audit", "list")):
+            done = run_command(home, *command, **wrapped.settings)
+            told.append(done.stdout + done.stderr)
+        diagnosed = run_command(home, "diagnose", str(home.parent / "diagnosis.zip"), **wrapped.settings)
+        told += [diagnosed.stdout + diagnosed.stderr, service.log]
+        files = {path: path.read_bytes() for path in home.parent.rglob("*") if path.is_file()}
+    for line in lines(home):
+        ciphertext = {"ciphertext": line.removeprefix("wrapped:")}
+        key = wrapped.vault.call("POST", "transit/decrypt/relaydeck", ciphertext)["data"]["plaintext"]
+        plain = b64decode(key)
+        for form in (plain, plain.hex().encode(), key.encode()):
+            assert [path for path, content in files.items() if form in content] == []
+            assert form not in "".join(told).encode()
+    for secret in wrapped.credentials:
+        found = {path.name for path, content in files.items() if secret.encode() in content}
+        assert (found <= {"role_id", "secret_id"}, secret in "".join(told)) == (True, False)
 
 
 def make_token_with(home: Path, wrapped: Wrapped) -> str:

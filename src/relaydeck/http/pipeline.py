@@ -340,7 +340,7 @@ def innermost(error: BaseException) -> str:
 
 T = TypeVar("T")
 Routes = dict[str, dict[str, Route]]  # by path and method; `{…}` as the fourth segment of a path is an identifier
-_DOUBLED = re.compile(rb"^(/[a-z]+/v1)\1(?=/)")  # a client whose URL ends in what it adds
+_DOUBLED = re.compile(rb"^/[a-z]+/v1(/[a-z]+/v1)(?=/)")  # a client whose URL ends in what it adds
 _IDENTIFIER = 4  # its place when a path is split, as in `/api/v1/notifications/pager`
 
 
@@ -378,13 +378,16 @@ class Router:
         """The mistake in a path that differs little from one that is served."""
         mistakes = {
             raw_path.rstrip(b"/"): ": leave out the slash at its end",
-            _DOUBLED.sub(rb"\1", raw_path): ": its prefix occurs twice",
+            _DOUBLED.sub(rb"\1", raw_path): ": it has two prefixes",
         }
         found = {path: text for path, text in mistakes.items() if path != raw_path}
         return next((text for path, text in found.items() if self._serves(path)), "")
 
     def _serves(self, raw_path: bytes) -> bool:
-        return raw_path in self.exact or self._with_identifier(raw_path.split(b"/"))[0] is not None
+        segments = raw_path.split(b"/")
+        if len(segments) > 1 and segments[1] in self._below:
+            return True  # or what is there says more
+        return raw_path in self.exact or self._with_identifier(segments)[0] is not None
 
     def _with_identifier(self, segments: list[bytes]) -> tuple[dict[str, Route] | None, str]:
         if len(segments) <= _IDENTIFIER or not segments[_IDENTIFIER]:
