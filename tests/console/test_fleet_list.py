@@ -12,6 +12,7 @@ import pytest
 
 from relaydeck.api.list_filters import FILTERS, Parameter
 from relaydeck.console.forms import label_of
+from relaydeck.console.pages.selected import MOST_SELECTED
 from relaydeck.relayers import balance_history, snapshots
 from relaydeck.relayers.balance_history import BalancePeriod
 from relaydeck.relayers.snapshots import Incident, StoredRunway
@@ -229,6 +230,16 @@ def test_each_label_of_a_filter_is_removed_alone(operator: Operator) -> None:
 
 def test_the_days_of_a_runway_are_kept_by_the_next_page(operator: Operator) -> None:
     assert 'href="?days=9&amp;page=2"' in operator.text("/runway?days=9")
+
+
+def test_more_than_can_change_at_once_are_not_offered(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    fill(home, relayers=[relayer(f"r{number}") for number in range(MOST_SELECTED + 1)])
+    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="0") as started:
+        page = plain(Operator(started.port).sign_in(started.token).get("/relayers"))
+        fewer = plain(Operator(started.port).sign_in(started.token).get("/relayers?name=r1"))
+    assert "filter them: at most 500 change at once, and 501 match." in page and "Select all" not in page
+    assert "CSV of the first 500" in page and "Select all 111 that match" in fewer
 
 
 def test_a_heading_sorts_the_list_and_keeps_its_filters(operator: Operator) -> None:

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from relaydeck.console.forms import Input, inputs_of
+from relaydeck.networks.model import Network
 from relaydeck.notifications.model import Notification
 from relaydeck.quantities import parse_wei, write_wei
 from relaydeck.relayers.model import Relayer
@@ -217,12 +218,17 @@ def test_the_labels_of_a_signer_are_edited(served: Running, operator: Operator) 
 
 _COMMON = {"a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "it", "its", "key", "of", "on", "one", "or"}
 _COMMON |= {"secret", "that", "the", "this", "to", "which", "with"}
-_FORMS: dict[str, type[msgspec.Struct]] = {"relayer": Relayer, "notification": Notification, **SHAPES}
+_FORMS: dict[str, type[msgspec.Struct]] = {
+    "relayer": Relayer,
+    "notification": Notification,
+    "network": Network,
+    **SHAPES,
+}
 
 
 @pytest.mark.parametrize("form", _FORMS)
 def test_help_says_something_that_the_label_does_not(form: str) -> None:
-    for each in inputs_of(_FORMS[form], leave_out=("type",)):
+    for each in inputs_of(_FORMS[form], leave_out=("type", "network_type", "rpc_urls", "fee_tokens")):
         said, label = (set(re.findall("[a-z]+", text.lower())) for text in (each.description, each.label))
         assert len(said - label - _COMMON) >= 3, (each.name, each.description)
         assert "_" not in each.label
