@@ -43,9 +43,11 @@ def test_another_approves_and_the_author_has_no_button_for_it(served: Running) -
     author = Operator(served.port).sign_in(served.token)
     approver = Operator(served.port).sign_in(issue(served.home, "approver", "owner"))
     assert "update signer ops" in plain(author.get("/proposals"))
-    pages = [each.text(f"/proposals/{proposal}") for each in (author, approver)]
-    assert ["Approve and apply" in each for each in pages] == [False, True]
-    assert author.post(f"/proposals/{proposal}/approve").status == 403
+    made = served.ask("POST", "/admin/v1/tokens", {"name": "made", "kind": "owner"}).json["data"]["token"]
+    by_author = Operator(served.port).sign_in(made)
+    pages = [each.text(f"/proposals/{proposal}") for each in (author, by_author, approver)]
+    assert ["Approve and apply" in each for each in pages] == [False, False, True]
+    assert [each.post(f"/proposals/{proposal}/approve").status for each in (author, by_author)] == [403, 403]
     answer = approver.post(f"/proposals/{proposal}/approve")
     assert (answer.status, answer.headers["location"]) == (303, f"/console/proposals/{proposal}?done=applied")
     assert "token:approver" in plain(approver.get(f"/proposals/{proposal}"))

@@ -36,7 +36,7 @@ from relaydeck.api.operations import (
     REJECT_PROPOSAL,
 )
 from relaydeck.api.records import PlannedField, PlannedStep, ProposalDecision, ProtectionRequest
-from relaydeck.credential import names_in
+from relaydeck.credentials.tokens import may_approve
 from relaydeck.errors import BadRequest, Damaged, Forbidden, NotPossible, OutOfDate, PlanChanged, RecordExists
 from relaydeck.http.pipeline import Call
 from relaydeck.http.request import path_identifier, query_parameters
@@ -56,7 +56,7 @@ OPEN_SECONDS = 7 * 86_400  # until a proposal expires
 _KEPT_SECONDS = 90 * 86_400  # one that is closed; the audit log keeps what it did
 _MOST_OPEN, _MOST_PROTECTIONS = 100, 100
 _MOST_STEPS, _MOST_BYTES, _LONGEST_REASON = 1000, 1_048_576, 500
-_LONGEST_CHAIN = 32
+_BY_ANOTHER = "a change that needs approval cannot be approved by its author, nor by a token that the author made"
 _ACTIONS = {"created": "create", "updated": "change", "deleted": "remove"}
 _STATES = {
     EventKind.CHANGE_APPLIED: "applied",
@@ -298,8 +298,8 @@ async def _run_again(services: Services, proposal: str, kind: EventKind, reason:
     held_up = outcome.change if isinstance(outcome, OwnTransaction) else outcome
 
     def change(context: ChangeContext) -> Content:
-        if kind is EventKind.CHANGE_APPLIED:
-            _require_another(context, waiting.author)
+        if kind is EventKind.CHANGE_APPLIED and not may_approve(context.transaction.all, context.actor, waiting.author):
+            raise Forbidden(_BY_ANOTHER)
         _close(context, proposal, kind, reason)
         with context.transaction.within(waiting.scope):
             _make(context._replace(actor=waiting.author, guard=None), waiting, held_up)
@@ -357,30 +357,3 @@ def _close(context: ChangeContext, proposal: str, kind: EventKind, reason: str) 
         {"state": _STATES[kind], "actor": context.actor, "now": context.now, "reason": reason, "id": proposal},
     )
     _record(context, kind, proposal, row._asdict(), reason)
-
-
-def _require_another(context: ChangeContext, author: str) -> None:
-    """Raises Forbidden for the author, for whoever made the author's token, and for a token that the author made."""
-    ours, theirs = _makers(context.transaction, context.actor), _makers(context.transaction, author)
-    same = {*_bases(context.actor), *_bases(author)}
-    if any(each in same or each.startswith("person:") for each in ours & theirs):
-        raise Forbidden(
-            "a change that needs approval cannot be approved by its author, nor by a token that the author made"
-        )
-
-
-def _makers(transaction: Transaction, actor: str) -> set[str]:
-    """The actor, who made its token, and so on. A name may have been used by several tokens."""
-    found, left = set[str](), [actor]
-    while left and len(found) < _LONGEST_CHAIN:
-        names = _bases(left.pop())
-        for token in (each.removeprefix("token:") for each in names if each not in found and each.startswith("token:")):
-            sql = "SELECT made_by FROM tokens WHERE name = :name AND made_by IS NOT NULL"
-            left += [row.made_by for row in transaction.all(sql, {"name": token})]
-        found.update(names)
-    return found
-
-
-def _bases(actor: str) -> list[str]:
-    """Its names, without what a rotation adds to that of the old token while it still works."""
-    return [each.partition(" (issued ")[0] for each in names_in(actor)]

@@ -14,7 +14,7 @@ import msgspec
 from relaydeck.api.operation import Operation
 from relaydeck.api.operations import BY_NAME, SCOPED, WHOLE_SERVICE
 from relaydeck.console.guard import form_token
-from relaydeck.credential import CONSOLE, names_in
+from relaydeck.credential import CONSOLE
 from relaydeck.credentials.console_sessions import ConsoleSession
 from relaydeck.errors import Forbidden, NotPossible
 from relaydeck.http.pipeline import Call, Reply
@@ -49,10 +49,6 @@ class Operator:
         from relaydeck.credentials.people import is_open
 
         return is_open(read, self.digest)
-
-    def shares_name(self, actor: str) -> bool:
-        """Whether it is the same person, or the same token."""
-        return not set(names_in(self.actor)).isdisjoint(names_in(actor))
 
     def may(self, operation: str, record: Json | None = None) -> bool:
         """Whether the operation of that name answers, and does not refuse: for the button that leads to it.

@@ -307,3 +307,31 @@ def revoke(context: ChangeContext, name: str) -> bool:
     if revoked:
         context.performed("token.revoked", name)
     return revoked
+
+
+# -- who may approve a change that needs it ---------------------------------------------------------
+
+_LONGEST_CHAIN = 32
+
+
+def may_approve(read: ReadRows, actor: str, author: str) -> bool:
+    """Not the author, nor whoever made the author's token, nor a token that the author made."""
+    ours, theirs, same = _makers(read, actor), _makers(read, author), {*_bases(actor), *_bases(author)}
+    return not any(each in same or each.startswith("person:") for each in ours & theirs)
+
+
+def _makers(read: ReadRows, actor: str) -> set[str]:
+    """The actor, who made its token, and so on. A name may have been used by several tokens."""
+    found, left = set[str](), [actor]
+    while left and len(found) < _LONGEST_CHAIN:
+        names = _bases(left.pop())
+        for token in (each.removeprefix("token:") for each in names if each not in found and each.startswith("token:")):
+            sql = "SELECT made_by FROM tokens WHERE name = :name AND made_by IS NOT NULL"
+            left += [row.made_by for row in read(sql, {"name": token})]
+        found.update(names)
+    return found
+
+
+def _bases(actor: str) -> list[str]:
+    """Its names, without what a rotation adds to that of the old token while it still works."""
+    return [each.partition(" (issued ")[0] for each in names_in(actor)]

@@ -3,6 +3,7 @@
 from relaydeck.console.page_request import PageRequest, act, get, listing, post
 from relaydeck.console.rendering import path_to, redirect
 from relaydeck.console.request import reason_of
+from relaydeck.credentials.tokens import may_approve
 from relaydeck.errors import BadRequest
 from relaydeck.http.pipeline import Reply
 
@@ -12,8 +13,9 @@ act("approve_proposal", done="applied")
 
 @get("/proposals/{id}", "get_proposal")
 async def show(request: PageRequest, status: int = 200, problem: str = "") -> Reply:
-    found = await request.call("get_proposal", request.identifier)
-    return request.page("proposal.html", status=status, proposal=found.data, problem=problem)
+    found, actor = (await request.call("get_proposal", request.identifier)).data, request.operator.actor
+    is_another = await request.read(lambda store: may_approve(store.database.read, actor, found["author"]))
+    return request.page("proposal.html", status=status, proposal=found, is_another=is_another, problem=problem)
 
 
 @post("/proposals/{id}/reject", "reject_proposal")
