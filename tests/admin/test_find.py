@@ -108,3 +108,6 @@ def test_lists_in_other_orders_have_every_record_once_on_each_page(troubled: Pat
             ["d"],
         ]
         assert running.ask("GET", "/admin/v1/relayers?problem=other").status == 400
+        for path, expected in (("networks?problem=any", ["dev"]), ("networks?problem=none", [])):
+            assert [each["name"] for each in running.ask("GET", f"/admin/v1/{path}").json["data"]] == expected
+        assert running.ask("GET", "/admin/v1/notifications?problem=any").json["data"] == []

@@ -1,6 +1,7 @@
 """Forms for people: amounts in their units, the changes that are shown before they are saved, names of signer types."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from tests.console.conftest import Operator, plain
 from tests.console.test_changes import EDIT, FORM, record
 from tests.console.test_network_form import fields, problems
 from tests.support.running import Answer, Running
+from tests.support.seeding import issue
 
 EXPECTED = "Enter an amount such as 0.5 ETH or 50 gwei."
 
@@ -238,3 +240,14 @@ def test_the_types_of_signers_are_named_by_their_drivers(operator: Operator) -> 
     page = plain(operator.get("/signers/new"))
     assert "Local key (plain)" in page and "provider_a_kms, without a driver" in page
     assert "Local key (plain)" in plain(operator.get("/signers/ops"))
+
+
+def test_a_bound_driver_names_its_type(tmp_path: Path) -> None:
+    home, settings = tmp_path / "home", {"driver_provider_a_kms": "aws-kms", "driver_provider_c": "vault-kv"}
+    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="0", **settings) as started:
+        signer = {"id": "cloud", "type": "provider_a_kms", "config": {"key_id": "alias/ops", "region": "eu-west-1"}}
+        assert started.ask("POST", "/admin/v1/signers", signer).status == 201
+        person = Operator(started.port).sign_in(started.token)
+        for path in ("/signers", "/signers/new", "/signers/cloud"):
+            assert "AWS KMS (provider_a_kms)" in plain(person.get(path)), path
+        assert "Vault KV (provider_c)" in plain(person.get("/signers/new?type=provider_c"))

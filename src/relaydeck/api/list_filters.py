@@ -99,11 +99,10 @@ _ANY_PROBLEM = f"seq IN ({' UNION '.join(f'SELECT seq FROM relayers WHERE {each}
 WORST_PROBLEM = f"CASE {' '.join(f'WHEN {PROBLEMS[name]} THEN {rank}' for rank, name in enumerate(PROBLEMS))} END"
 
 # A network fails while none of its nodes answers the monitor for a relayer that uses them.
-NETWORK_FAILS = "name IN ({})".format(
-    " UNION ".join(
-        f"SELECT network FROM relayers WHERE sealed_rpc_urls IS NULL AND NOT paused AND {PROBLEMS[name]}"
-        for name in ("disabled", "failing")
-    )
+_USES_IT = "r.network = networks.name AND r.sealed_rpc_urls IS NULL AND NOT r.paused"
+NETWORK_FAILS = (
+    f"EXISTS (SELECT 1 FROM relayers r WHERE {_USES_IT} AND r.system_disabled) OR EXISTS (SELECT 1 FROM troubles t"
+    f" CROSS JOIN relayers r WHERE t.failed_rounds > 0 AND r.id = t.relayer_id AND {_USES_IT})"
 )
 # A receiver fails while nothing has arrived since an attempt failed, of a delivery that waits or of the last dead one.
 _MINE, _NEXT = "SELECT seq FROM deliveries WHERE notification_id = notifications.id", "coalesce(claimed_until, due_at)"
