@@ -180,7 +180,7 @@ def backup_drill(file: Path | None, passphrase_file: Path | None, unauthenticate
     """Restore FILE into a scratch database and check it. Default: a new backup.
 
     The drill authenticates FILE with the master key, compares every table, opens every sealed value and verifies the
-    audit log. The scratch database is a file in the temporary folder (TMPDIR), also with PostgreSQL. It is removed
+    audit log. The scratch database is a file in the temporary folder (TMPDIR), even with PostgreSQL. It is removed
     afterwards. Exits 1 on any difference.
     """
     settings = read_settings()

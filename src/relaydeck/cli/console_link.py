@@ -26,7 +26,9 @@ def print_link_on_terminal(store: Store, settings: Settings, address: str) -> No
     """Elsewhere nothing is printed: a log must not contain a code."""
     if settings.console == "off" or not sys.stdout.isatty():
         return
-    sys.stdout.write(f"\nConsole, for ten minutes and one use:\n\n  {_new_link(store, address)}\n\n")
+    sys.stdout.write(
+        f"\nOpen the console with this link, which works once, within ten minutes:\n\n  {_new_link(store, address)}\n\n"
+    )
     sys.stdout.flush()
 
 

@@ -187,7 +187,8 @@ def _refusal(error: errors.ApiError, url: str, remedy: str) -> tuple[str, str]:
     if isinstance(error, errors.Unauthorized):
         return f"{url} does not accept the token", "It is unknown, expired or revoked there: 'relaydeck token list'."
     if isinstance(error, errors.Forbidden):
-        return f"{url}: {error.reason or error.message}", "'relaydeck whoami' shows your role and scope."
+        reason = error.reason or error.message
+        return f"{url}: {reason}", "'relaydeck whoami' shows your role and scope." if "credential" in reason else remedy
     if isinstance(error, errors.NotFound) and url.rstrip("/").endswith("/api/v1"):
         return f"{url} is the address of the interface, not of the service", "Leave out /api/v1."
     if isinstance(error, errors.NotFound) and not error.problem and error.reason:  # which only Relaydeck states
