@@ -1,4 +1,10 @@
-"""People sign in at Dex, a provider that differs from the certified one: no logout, no `iss` parameter, no session."""
+"""People sign in at Dex, a provider that differs from the certified one: no logout, no `iss` parameter, no session.
+
+What Dex does not offer is shown at the certified provider only (test_single_sign_on): it sends no logout tokens and has
+no page that ends a session, so that signing out ends the session here; it names no issuer in what it sends a browser
+back with; and the connectors that it has for tests know one person, whose groups and access never change. It keeps its
+keys and sessions in memory here, so that its keys change with a start.
+"""
 
 import json
 from base64 import urlsafe_b64encode
@@ -65,6 +71,16 @@ def test_a_command_signs_a_person_in(scene: Scene) -> None:
         age_checks(scene.running.home, 901)
     httpx.post(f"{scene.console}/sso/revoke", data={"token": session})
     assert scene.running.ask("GET", "/admin/v1/whoami", token=session).status == 401
+
+
+@pytest.mark.parametrize("changed", [{"state": "guessed"}, {"iss": "https://evil.example"}])
+def test_what_another_sends_back_is_refused(scene: Scene, changed: dict[str, str]) -> None:
+    """A wrong state, and the code of another provider."""
+    browser = Browser(scene.console)
+    parts = urlsplit(browser.authorise("kilgore"))
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()} | changed
+    answer = browser.get(parts._replace(query=urlencode(query)).geturl())
+    assert (answer.status_code, browser.page("/relayers").status_code) == (400, 303)
 
 
 def test_a_replayed_code_is_refused(scene: Scene) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from base64 import urlsafe_b64encode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -290,6 +290,21 @@ def test_a_cookie_that_we_did_not_write_is_refused(scene: Scene) -> None:
     forged = json.dumps(["company", state, "n", "v", "", int(time.time())]).encode()
     cookie = f"relaydeck_sso={urlsafe_b64encode(forged).decode()}.{urlsafe_b64encode(bytes(32)).decode()}"
     assert httpx.get(place, headers={"Cookie": cookie}).status_code == 400
+
+
+def test_a_sign_in_that_was_begun_too_long_ago_is_refused(scene: Scene) -> None:
+    """Its cookie is one that we wrote, with an earlier moment."""
+    for seconds, status in ((9, 200), (3600, 400)):
+        browser = scene.browser()
+        place = browser.authorise("vera")
+        content = urlsafe_b64decode(browser.cookies["relaydeck_sso"].strip('"').partition(".")[0])
+        *begun, moment = json.loads(content)
+        text = json.dumps([*begun, moment - seconds])
+        with opened(scene.running.home) as store:
+            proof = store.vault.proofs.of("single_sign_on", (text,))
+        cookie = ".".join(urlsafe_b64encode(each).decode() for each in (text.encode(), proof))
+        answer = httpx.get(place, headers={"Cookie": f"relaydeck_sso={cookie}"})
+        assert (answer.status_code, NOT_BEGUN in answer.text) == (status, status == 400)
 
 
 def test_a_replayed_code_is_refused(scene: Scene) -> None:
