@@ -30,6 +30,7 @@ _TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.cli
 _PHONE = 620
 _CUT_OFF = """Array.from(document.querySelectorAll(".scroll"))
     .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.getAttribute("aria-label"))"""
+_BUTTON = "#filters > .switch:visible"
 _OPEN_FILTERS = "#filters > :not(.switch):visible"
 _FILES = ("/csv", "/code", "/export")
 _PAGES = sorted(
@@ -92,6 +93,8 @@ def look_at(page: Page) -> list[str]:
         if width < _PHONE:
             found += [f"{width}: {each} is cut off" for each in page.evaluate(_CUT_OFF)]
             found += [f"{width}: filters are not behind a button"] * page.locator(_OPEN_FILTERS).count()
+        elif page.locator(_BUTTON).count():
+            found.append(f"{width}: filters have a button")
     return found
 
 
