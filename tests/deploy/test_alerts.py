@@ -75,6 +75,7 @@ FAULTS: dict[str, list[dict[str, str]]] = {
     "RelaydeckGrowth": counter("stored_bytes_total", 2_000_000, 'route="create_signer"'),
     "RelaydeckLogLinesDropped": counter("log_lines_dropped_total"),
     "RelaydeckStoreAway": gauge("store_away"),
+    "RelaydeckMasterKeyAway": gauge("master_key_away"),
     "RelaydeckReadModelOld": gauge("read_model_age_seconds", 90),
     "RelaydeckDeliveriesDead": counter("event_tries_total", labels='outcome="dead"'),
     "RelaydeckDeliveriesLate": gauge("oldest_pending_delivery_seconds", 4000),

@@ -31,7 +31,7 @@ from tests.test_end_to_end import TRANSFER
 
 pytestmark = pytest.mark.prove
 
-BEFORE, FENCED, OLDEST = "cb1ec1f", "9416169", "fb61813"
+BEFORE, FENCED, OLDEST = "bd6df5e0", "9416169", "fb61813"
 CLIENTS = 4
 WATCHED = 2  # relayers of each client whose balance is below the minimum
 KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
@@ -46,9 +46,20 @@ SETTINGS = {
 # What the clock, chance or the order of the clients decides, and words that another version has changed.
 VOLATILE = re.compile(
     r".*_at|at|since|until|start|end|.*time|timestamp|moment|sequence|revision|hash|head|token|milliseconds|instance|"
-    r"duration_ms|seconds_old|points|balances?|states|unknown|entries|signer_check"
+    r"duration_ms|seconds_old|points|balances?|states|unknown|entries|signer_check|detail"
 )
-OF_ALL = [("GET", f"/admin/v1/{path}") for path in ("export", "doctor", "runways", "audit/head")]
+_READ = (
+    "export",
+    "doctor",
+    "runways",
+    "audit/head",
+    "whoami",
+    "find?q=client0",
+    "problems",
+    "protections",
+    "proposals",
+)
+OF_ALL = [("GET", f"/admin/v1/{path}") for path in _READ]
 OF_ALL.append(("POST", "/admin/v1/deliveries/replay"))
 RESOURCES = ("networks", "signers", "notifications", "relayers", "tokens", "events", "deliveries", "audit")
 COMMANDS = (
@@ -73,7 +84,9 @@ SORTED_BY = (
     "after",
     "data",
 )
-PROGRESS = re.compile(r"/deliveries|/balances|/runway")  # how far deliveries and the monitor are: compared in the end
+PROGRESS = re.compile(
+    r"/deliveries|/balances|/runway|/send"
+)  # how far deliveries and the monitor are: compared in the end
 PATH = re.compile(r"/hook/client\d-(first|spare|gone)/(path\?key=secret|before\?key=old)")
 FENCE = "an older Relaydeck serves this database"
 RELAYERS = """
@@ -104,6 +117,8 @@ def story(name: str, hooks: str, node: str) -> Story:
     yield "POST", "/admin/v1/signers", {"id": f"{name}-key", "type": "plain", "config": {"key": KEY}}
     yield "POST", f"/admin/v1/signers/{name}-key/check", None
     yield "GET", "/admin/v1/signer-drivers", None
+    yield "PATCH", f"/admin/v1/signers/{name}-key", {"labels": {"team": name}}
+    yield from protected(name, network | {"name": f"{name}-kept", "rpc_urls": nodes})
     for hook in ("first", "spare", "gone"):
         webhook = {"id": f"{name}-{hook}", "type": "webhook", "url": f"{hooks}/{name}-{hook}/before?key=old"}
         yield "POST", "/admin/v1/notifications", webhook | {"signing_key": "a key of the first"}
@@ -111,6 +126,7 @@ def story(name: str, hooks: str, node: str) -> Story:
         yield "GET", f"/admin/v1/notifications/{name}-{hook}", None
         yield "POST", f"/admin/v1/notifications/{name}-{hook}/test", None
     yield "PATCH", f"/admin/v1/notifications/{name}-first", {"signing_key": "a key of the second"}
+    yield "POST", f"/admin/v1/notifications/{name}-first/send", None
     relayer: dict[str, Any] = {"network": f"{name}-net", "network_type": "evm", "signer_id": f"{name}-key"}
     relayer |= {"notification_id": f"{name}-first", "custom_rpc_urls": nodes}
     policies = {"policies": {"min_balance": 10**24, "gas_price_cap": 10**12}}
@@ -131,7 +147,10 @@ def story(name: str, hooks: str, node: str) -> Story:
     yield "POST", f"/api/v1/relayers/{name}-0/rpc", call
     yield "POST", f"/api/v1/relayers/{name}-none/rpc", call
     yield "POST", "/admin/v1/tokens", {"name": f"{name}-token", "kind": "readonly"}
+    yield "POST", f"/admin/v1/tokens/{name}-token/rotate", {}
     yield "DELETE", f"/admin/v1/tokens/{name}-token", None
+    yield "POST", "/admin/v1/problems/none/acknowledge", {"note": "known", "until": "4h"}
+    yield "POST", "/admin/v1/problems/none/reopen", None
     applied = {"relayers": [relayer | {"id": f"{name}-applied", "name": "Applied"}]}
     yield "POST", "/admin/v1/apply", {"document": applied, "plan_only": True}
     yield "POST", "/admin/v1/apply", {"document": applied}
@@ -144,6 +163,24 @@ def story(name: str, hooks: str, node: str) -> Story:
         yield "GET", f"/admin/v1/{resource}/{delivery}", None
     yield "DELETE", f"/admin/v1/notifications/{name}-gone", None
     yield "POST", f"/admin/v1/deliveries/{delivery}/replay", None
+
+
+def protected(name: str, network: dict[str, Any]) -> Story:
+    """Changes that need two: one is rejected, one forced, and the end of the protection, which protects itself."""
+    at, protection = f"/admin/v1/networks/{network['name']}", f"{name}-protection"
+    yield "POST", "/admin/v1/networks", network
+    scope = {"networks": [network["name"]]}
+    yield "POST", "/admin/v1/protections", {"name": protection, "kinds": ["network"], "scope": scope}
+    answer = yield "PATCH", at, {"max_lag_blocks": 7}
+    proposal = f"/admin/v1/proposals/{answer.json['data']['id']}"
+    yield "GET", proposal, None
+    yield "POST", f"{proposal}/approve", None  # its author cannot
+    yield "POST", f"{proposal}/reject", {"reason": "no"}
+    answer = yield "PATCH", at, {"max_lag_blocks": 8}
+    yield "POST", f"/admin/v1/proposals/{answer.json['data']['id']}/force", {"reason": "it is urgent"}
+    yield "GET", at, None
+    answer = yield "DELETE", f"/admin/v1/protections/{protection}", None
+    yield "POST", f"/admin/v1/proposals/{answer.json['data']['id']}/force", {"reason": "it is over"}
 
 
 class Client(threading.Thread):
@@ -179,7 +216,7 @@ def steady(value: Any) -> Any:
         return [steady(each) for each in value]
     if isinstance(value, str):
         value = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1", value)
-        return re.sub(r"evt_[\w-]+|\d{4}-\d\d-\d\dT[\d:]+Z", "…", value)
+        return re.sub(r"evt_[\w-]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:]+Z", "…", value)
     return value
 
 
