@@ -253,6 +253,8 @@ def test_labels_are_a_column_and_a_filter(running: Running, operator: Operator, 
     form = operator.post("/relayers/selected/change", [("relayer", each) for each in some[:2]])
     for names, labels in ((some[:2], "team=a"), (some[1:2], "env=prod")):
         sent(operator, names, sent(operator, names, form, {"labels": labels}, "plan"), {}, "apply")
+    rows = csv.DictReader(io.StringIO(operator.get("/relayers/csv?label=team=a&order=newest").body.decode()))
+    assert {row["id"]: row["labels"] for row in rows} == {"b1": "team=a", "b2": "team=a,env=prod"}
     page = operator.text("/relayers?label=team=a")
     assert [f'value="{each}"' in page for each in ("b1", "b2", "b3")] == [True, True, False]
     assert '<a class="chip" title="env=prod" href="?label=team%3Da%2Cenv%3Dprod">env=prod</a>' in page

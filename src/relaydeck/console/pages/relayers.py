@@ -82,8 +82,19 @@ async def show_file(request: PageRequest) -> Reply:
     columns = ("id", "name", "network", "address", "signer_id", "paused", "system_disabled", "created_at")
     return csv_file(
         "relayers",
-        [{name: each[name] for name in columns} | more[each["id"]].row() for each in listed if each["id"] in more],
+        [
+            {name: each[name] for name in columns}
+            | more[each["id"]].row()
+            | {"labels": _written(each.get("labels", {}))}
+            for each in listed
+            if each["id"] in more
+        ],
     )
+
+
+def _written(labels: Mapping[str, str]) -> str:
+    """As the filter takes them."""
+    return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
 @get("/relayers/{id}")
