@@ -1,19 +1,22 @@
 """Compares kinds of credentials: `python -m bench.credentials [RELAYERS]`.
 
-A list of relayers by a token without a scope, by a token that may see one of a hundred, and by a JSON Web Token, in
-turns on one server. A ratio above 1 means that the first needs more processor time than the second.
+A list of relayers, and then creates, by a token without a scope, by one that may see one of a hundred, and by a JSON
+Web Token, in turns on one server. A ratio above 1 means that the first needs more processor time than the second.
+`python -m bench.versions COMMIT` compares both with an earlier commit.
 """
 
 import argparse
 import json
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import tools
 from bench.comparing import Side, compare
+from bench.creates import create_request
 from bench.homes import Home, change, make_home
-from bench.load import choose
+from bench.load import Request, choose
 from bench.run import RELAYERS, get
 from bench.service import await_quiet, first_answer, serve_relaydeck
 from relaydeck.credentials import tokens
@@ -25,6 +28,10 @@ from relaydeck.store.database import Transaction
 from relaydeck.store.vault import Vault
 from tests.support.issuer import SUBJECT, serving_issuer
 
+_REQUESTS: dict[str, Callable[[Home], Request]] = {
+    "list": lambda home: get(home, RELAYERS),
+    "create in a service": create_request,
+}
 _LABELS = {"team": "payments"}
 _ONE_OF = 100
 _LABEL_SOME = f"UPDATE relayers SET labels = '{json.dumps(_LABELS, separators=(',', ':'))}' WHERE seq % {_ONE_OF} = 0"
@@ -57,15 +64,16 @@ def _main() -> None:
         issuers = json.dumps([issuer.settings(rules=rules)])
         server = stack.enter_context(serve_relaydeck(home, issuers=issuers))
         homes = {"token": home, "scoped token": scoped, "JSON Web Token": home._replace(token=issuer.token())}
-        sides = [Side(name, server, get(each, RELAYERS)) for name, each in homes.items()]
-        for side in sides:
-            first_answer(server, side.request)
-        await_quiet(server)
-        found = compare(load, sides, rounds=given.rounds, seconds=1, advance=lambda: None)
-    print(f"CPU of a list of {given.relayers:,} relayers, as a share of that by a token without a scope (quartiles)")
-    for kind in list(homes)[1:]:
-        ratio = found.cpu(kind, "token")
-        print(f"{kind:16} {ratio.middle:.2f} ({ratio.low:.2f}–{ratio.high:.2f})")
+        for what, request in _REQUESTS.items():
+            sides = [Side(name, server, request(each)) for name, each in homes.items()]
+            for side in sides:
+                first_answer(server, side.request)
+            await_quiet(server)
+            found = compare(load, sides, rounds=given.rounds, seconds=1, advance=lambda: None)
+            print(f"CPU of a {what} of {given.relayers:,} relayers, as a share of that by a token without a scope")
+            for kind in list(homes)[1:]:
+                ratio = found.cpu(kind, "token")
+                print(f"{kind:16} {ratio.middle:.2f} ({ratio.low:.2f}–{ratio.high:.2f})")
 
 
 if __name__ == "__main__":

@@ -108,6 +108,8 @@ def test_over_http(served: Running, tokens: dict[Role, str], operation: Operatio
     refused = [answers[role] for role in Role if role not in _allowed(operation)]
     assert {each.status for each in refused} <= {refusal}
     assert {each.headers["relaydeck-reason"] for each in refused} <= {requirement(operation.permission)}
+    if operation.root == ADMIN:  # the body of the others is the one of the described interface
+        assert {each.json["detail"] for each in refused} <= {requirement(operation.permission)}
 
 
 @pytest.mark.parametrize("operation", EVERY, ids=lambda each: each.root[1:] + each.name)
@@ -122,6 +124,7 @@ def test_within_a_scope_over_http(served: Running, limited: dict[Role, str], ope
             assert (answer.status in (401, 403)) == bool(refusal), (role, name, answer)
             if refusal:
                 assert answer.headers["relaydeck-reason"] == refusal
+                assert answer.json.get("detail", refusal) == refusal
             answers.append((answer.status, answer.body.decode().replace(name, "…")))
         if len(answers) > 1:
             outside, unknown, inside = answers

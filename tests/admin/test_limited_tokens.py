@@ -1,5 +1,7 @@
 """Tokens that are limited, rotated and asked who they are, over HTTP."""
 
+import json
+import re
 from http import HTTPStatus
 
 import pytest
@@ -7,8 +9,10 @@ import pytest
 from relaydeck.credentials.tokens import doubted_tokens
 from tests.admin.conftest import Admin, problem, refusal
 from tests.console.conftest import Operator
+from tests.support.running import run_command
 from tests.support.seeding import opened
 
+MACHINE = "whoever can use the machine and its master key may do everything"
 _NOWHERE, _HERE = ["192.0.2.0/24"], ["127.0.0.0/8", "::1"]
 _ELSEWHERE = "the credential may not be used from this address"
 
@@ -107,3 +111,30 @@ def test_who_an_application_is(shared: Admin) -> None:
         "burst": 5,
         "approve": False,
     }
+
+
+def test_every_interface_says_who_you_are_by_which_rule_and_until_when(shared: Admin) -> None:
+    scope = {"labels": {"team": "a"}}
+    made = shared.ask("POST", "tokens", {"name": "ours", "kind": "viewer", "scope": scope, "expires": "1h"}).json[
+        "data"
+    ]
+    identity = shared.ask("GET", "whoami", token=made["token"]).json["data"]
+    facts = {name: identity[name] for name in ("actor", "role", "rule", "expires_at", "scope")}
+    assert facts == {
+        "actor": "token:ours",
+        "role": "viewer",
+        "rule": "the token ours",
+        "expires_at": made["expires_at"],
+        "scope": scope,
+    }
+    url = f"http://127.0.0.1:{shared.running.port}"
+    remote = run_command(shared.running.home, "whoami", "--json", url=url, token=made["token"])
+    assert json.loads(remote.stdout) == identity
+    local = json.loads(run_command(shared.running.home, "whoami", "--json").stdout)
+    assert (local["role"], local["rule"], local["expires_at"]) == ("owner", MACHINE, None)
+    page = Operator(shared.running.port).sign_in(made["token"]).text("/view")
+    told = re.search(r'<p class="identity">(.*?)</p>', page, re.DOTALL)
+    assert told is not None
+    words = " ".join(re.sub(r"<[^>]+>|\s+", " ", told[1]).split()).replace(" ,", ",")
+    limited = "limited to labels team=a, until "
+    assert words.startswith(f"You are ours, with the role viewer, by the token ours, {limited}{made['expires_at']}")
