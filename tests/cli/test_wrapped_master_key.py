@@ -152,6 +152,10 @@ def test_a_service_outlives_the_outage_of_vault_and_a_start_explains_it(
         checked = run_command(home, "doctor", **wrapped.settings)
         assert "FAIL  master key: the key system of the master key, vault-transit, fails" in checked.stdout
         assert service.ask("GET", "/api/v1/signers").status == 200
+        found = service.ask("GET", "/admin/v1/doctor").json["data"]
+        remarks = [each["remark"] for each in found if (each["subject"], each["result"]) == ("master key", "FAIL")]
+        expected = "it is in memory, and a start would fail: the key system of the master key, vault-transit, fails: "
+        assert [remark.removeprefix(expected) for remark in remarks] == ["the key system refused the connection"]
         for secret in wrapped.credentials:
             assert secret not in refused.stderr + checked.stdout + service.log
 

@@ -216,6 +216,10 @@ def sealed_findings(database: Reader, settings: Settings, progress: ShowProgress
         return
     keys: int = database.read("SELECT count(*) AS total FROM data_keys")[0].total
     masters, source = read_master_keys(settings.master_key_path), settings.master_key_from
+    try:
+        read_master_keys(settings.master_key_path, anew=True)
+    except OperatorError as error:  # in a service, which has unwrapped it before
+        yield Finding("FAIL", "master key", f"it is in memory, and a start would fail: {error.problem}")
     wrapped = [each for each in masters if is_wrapped(each.line)]
     by = f", unwrapped by {source.driver}," if source and wrapped else ""
     yield Finding("ok", "master key", f"{settings.master_key_path}{by} opens {counted(keys, 'data key')}")
