@@ -333,7 +333,9 @@ def _verb(query: object) -> str:
 
 
 def _disk_error() -> BaseException:
-    return sqlite3.OperationalError("disk I/O error")
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    return error
 
 
 def _server_gone() -> BaseException:

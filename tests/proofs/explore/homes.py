@@ -25,6 +25,7 @@ from tests.support.seeding import issue
 from tests.support.verifying import verifying_receiver
 
 _LONGEST_RUN = 120.0  # seconds
+_QUIET = ("quiet", "prepared")  # without a node and a receiver
 
 
 class Home:
@@ -113,13 +114,15 @@ class Homes:
     def _prepare(self, name: str, home: Home) -> tuple[str, str]:
         if isinstance(home.where, DatabaseUrl):
             choose(home.folder, home.where)
-        _prepare(home, "apply", "-", stdin=DOCUMENT if name == "quiet" else self.peers.document)
+        _prepare(home, "apply", "-", stdin=DOCUMENT if name in _QUIET else self.peers.document)
         if name == "pending":
             _prepare(home, "relayer", "pause", "local-1")
             _prepare(home, "relayer", "resume", "local-1")
         tokens = issue(home.folder, "root", "admin"), issue(home.folder, "victim")
         if name == "quiet":
             _prepare(home, "backup", "create", home.places["backup"])
+        elif name == "prepared":
+            _prepare(home, "key", "rotate", "--master", "--prepare")
         else:
             _prepare(home, "notification", "test", "pager")
             self._give_up_delivery(home)

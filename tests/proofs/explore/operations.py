@@ -124,7 +124,9 @@ class Operation(NamedTuple):
     done: int = 200  # the status of its success; a command that fails counts as 500
     repeated: int = 0  # the status of an attempt after one that was stored without an answer
     atomic: bool = True  # a fault leaves the state before it or after it
-    home: str = "quiet"  # or `live`, with a node and a receiver; or `pending`, with events to deliver as well
+    # Or `live`, with a node and a receiver; `pending`, with events to deliver as well; or `prepared`, with a new master
+    # key in its file.
+    home: str = "quiet"
     revokes_during_hang: bool = False  # the token of the request, while the request hangs
     taken_over: str = ""  # the lease that another process takes during a hang
     copies: str = ""  # to a `file` or a `database`: it must equal the source
@@ -184,6 +186,7 @@ ADMIN = (
     Operation("change notification", _patch("notifications/pager", {"url": "https://127.0.0.1:9/other"})),
     Operation("delete notification", _delete("notifications/spare"), repeated=404),
     Operation("test notification", _post("notifications/pager/test"), done=201),
+    Operation("send what waits", _post("notifications/pager/send"), home="pending"),
     Operation("replay deliveries", _post("deliveries/replay"), home="live"),
     Operation("create relayer", _post("relayers", _RELAYER), done=201),
     Operation("change relayer", _patch("relayers/one", {"name": "First", "custom_rpc_urls": _NODES})),
@@ -199,6 +202,15 @@ COMMANDS = (
     Operation("apply", command=("apply", "-"), stdin=CHANGED_DOCUMENT),
     Operation("apply --prune", command=("apply", "-", "--prune", "--yes"), stdin=CHANGED_DOCUMENT),
     Operation("key rotate", command=("key", "rotate"), atomic=False),
+    # Only killed: what it writes beside the statements of `key rotate` is a file that is replaced as a whole.
+    Operation(
+        "key rotate --master",
+        command=("key", "rotate", "--master"),
+        repeated=500,
+        atomic=False,
+        home="prepared",
+        kinds=("crash",),
+    ),
     Operation("token create", command=("token", "create", "new"), repeated=500),
     Operation("token revoke", command=("token", "revoke", "victim"), repeated=500),
     Operation("backup", command=("backup", "create", "{copy}"), repeated=500, copies="file"),

@@ -22,7 +22,7 @@ _NUMBERED = {"audit", "events", "deliveries"}  # without gaps: the numbers thems
 # Drawn by chance or by the clock.
 _VOLATILE = {"moment", "since", "until", "duration", "revision", "hash", "wrapped", "proof", "digest", "scope"}
 _VOLATILE |= {"claimed_by", "claimed_until", "previous_key_until", "low_since", "failing_since", "secret_version"}
-_VOLATILE |= {"url_version"}
+_VOLATILE |= {"url_version", "made_by_proof"}
 _DRAWN = {("events", "id"), ("signer_checks", "result")}
 
 
