@@ -124,12 +124,13 @@ def test_within_a_scope_over_http(served: Running, limited: dict[Role, str], ope
             assert (answer.status in (401, 403)) == bool(refusal), (role, name, answer)
             if refusal:
                 assert answer.headers["relaydeck-reason"] == refusal
-                assert answer.json.get("detail", refusal) == refusal
+                assert "detail" not in answer.json or answer.json["detail"] == refusal
             answers.append((answer.status, answer.body.decode().replace(name, "…")))
         if len(answers) > 1:
             outside, unknown, inside = answers
             assert outside == unknown, role
-            assert refusal or (unknown[0], inside[0] == HTTPStatus.NOT_FOUND) == (HTTPStatus.NOT_FOUND, False), answers
+            if not refusal:
+                assert (unknown[0], inside[0] == HTTPStatus.NOT_FOUND) == (HTTPStatus.NOT_FOUND, False), answers
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
@@ -147,7 +148,8 @@ def test_within_a_scope_by_a_command(served: Running, limited: dict[Role, str], 
                 assert _refusal(operation, role), error
                 continue
             assert (status == HTTPStatus.FORBIDDEN) == bool(_refusal(operation, role)), (role, status)
-            assert status or not OUTSIDE.get(operation.path.partition("/")[0]) or not operation.has_identifier
+            if status == 0:
+                assert not (OUTSIDE.get(operation.path.partition("/")[0]) and operation.has_identifier)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)

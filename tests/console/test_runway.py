@@ -184,7 +184,8 @@ def test_a_chart_has_its_parts() -> None:
     assert '<path class="minimum" d="M76 146.5H712"/>' in drawn
     assert '<path class="forecast" d="M553.0 105.0L712.0 146.5"/>' in drawn
     assert '<path class="top-up" d="M394.0 180l5 8h-10z"/>' in drawn
-    assert "Mar 01 12:00: 2 &lt;b&gt;</text>" in drawn and "Mar 01 11:00: not known, top-up 1</text>" in drawn
+    assert ">Mar 01 12:00</tspan>: 2 &lt;b&gt;</text>" in drawn
+    assert ">Mar 01 11:00</tspan>: not known, top-up 1</text>" in drawn
     assert [drawn.count(f">{each}</text>") for each in ("0", "1", "2", "3", "4", "UTC")] == [1] * 6
     assert "<b>" not in drawn
 

@@ -146,7 +146,7 @@ def shown(answer: Answer) -> list[str]:
     """Without what differs between two sessions, services and moments."""
     text = answer.body.decode()
     text = re.sub(r'(name="(?:form_token|revision)" value|data-revision|title="By [^"]*until)="?[^"]*"', "", text)
-    text = re.sub(r"<time[^>]*>[^<]*</time>|\d+(\.\d+)? ?ms|title=\"By [^\"]*\"", "", text)
+    text = re.sub(r"<time[^>]*>[^<]*</time>|\d+(\.\d+)? ?ms|title=\"By [^\"]*\"|until [\d-]+T[\d:]+Z", "", text)
     if "just now" in text:
         text = re.sub(r'(<td class="number"[^>]*>)\d+', r"\1", text)  # milliseconds
     return [str(answer.status), *re.split("(?=<)", text)]

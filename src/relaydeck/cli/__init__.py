@@ -29,11 +29,7 @@ def main() -> None:
 
 def _key_system() -> "KeySystem | None":
     """What wraps the master key, by the settings of this process."""
+    from relaydeck.cli.home import key_system
     from relaydeck.settings.model import read_settings
 
-    settings = read_settings()
-    if settings.master_key_from is None:
-        return None
-    from relaydeck.signers.drivers.key_wrapping import DriverKeySystem
-
-    return DriverKeySystem(settings, settings.master_key_from)
+    return key_system(read_settings())

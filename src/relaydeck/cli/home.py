@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from relaydeck.cli.output import print_note
 from relaydeck.cli.reply import Refused
@@ -24,6 +25,18 @@ from relaydeck.store.database import ShowProgress, Transaction, without_progress
 from relaydeck.store.migrate import schema_version
 from relaydeck.store.open_store import Store, open_reader_at, open_store, open_store_at
 from relaydeck.store.vault import Vault, read_master_keys
+
+if TYPE_CHECKING:
+    from relaydeck.process.wrapped_keys import KeySystem
+
+
+def key_system(settings: Settings) -> "KeySystem | None":
+    """What wraps the master key. Drivers are loaded only where there is such a system."""
+    if settings.master_key_from is None:
+        return None
+    from relaydeck.signers.drivers.key_wrapping import DriverKeySystem
+
+    return DriverKeySystem(settings, settings.master_key_from)
 
 
 def has_data(settings: Settings) -> bool:

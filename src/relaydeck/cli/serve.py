@@ -5,12 +5,13 @@ import resource
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import click
 
-from relaydeck.cli.home import change_in, service_log
+from relaydeck.cli.home import change_in, key_system, service_log
 from relaydeck.cli.options import PATH, as_json, serves_home, setting_value
 from relaydeck.cli.output import Shape, about
 from relaydeck.cli.server import require_free, run_server
@@ -19,7 +20,7 @@ from relaydeck.credentials.grants import Grant
 from relaydeck.credentials.tokens import digest_of, new_token
 from relaydeck.errors import OperatorError
 from relaydeck.log import Log
-from relaydeck.process.wrapped_keys import is_wrapped
+from relaydeck.process.wrapped_keys import WRAPPED_KEYS, is_wrapped
 from relaydeck.quantities import first_few
 from relaydeck.roles import Role
 from relaydeck.secret import Secret
@@ -206,6 +207,7 @@ def serve(
     # Settings of the command line override those of the environment and the file.
     given["log_format"] = "json" if as_json else None
     settings = read_settings(**{name: value for name, value in given.items() if value is not None})
+    WRAPPED_KEYS.find_system = partial(key_system, settings)  # an option may replace what cannot be read
     log = service_log(settings)
     log.write_in_thread()
     try:
