@@ -61,6 +61,7 @@ LATER = (
         "RelaydeckWritesSlow",
         "RelaydeckHistoryChanged",
         "RelaydeckForgedTokens",
+        "RelaydeckMasterKeyAway",
         "RelaydeckWorkersRestarting",
     }
 )
@@ -319,6 +320,13 @@ class Stage:
         """Its entries are no JSON any more, which no code expects of what Relaydeck wrote itself."""
         self.database.ask("UPDATE audit SET after_change = 'no JSON'", self.name)
 
+    def hide_the_master_key(self) -> None:
+        """A start could not read it, as when its key system does not answer."""
+        (self.home / "master.key").rename(self.home / "hidden.key")
+
+    def show_the_master_key(self) -> None:
+        (self.home / "hidden.key").rename(self.home / "master.key")
+
     async def flap(self, watch: Watch) -> None:
         """The limit server hangs again and again, long enough for the service to stop waiting for it."""
         for number in range(60):
@@ -429,6 +437,12 @@ async def repair_everything(stage: Stage, callers: Callers, watch: Watch) -> Non
     await callers.stop()
 
 
+async def lose_the_master_key(stage: Stage, watch: Watch) -> None:
+    stage.hide_the_master_key()
+    await watch.until_fired({"RelaydeckMasterKeyAway"}, LONGEST_WAIT)
+    stage.show_the_master_key()
+
+
 async def delay_writes(stage: Stage, callers: Callers, watch: Watch) -> None:
     callers.repeat(0.1, callers.create)
     stage.database.ask(_SLOW_WRITES, stage.name)
@@ -494,6 +508,7 @@ async def observe(folder: Path, disk: Path | None, database: PostgresServer, tem
         await asyncio.sleep(8)  # two rounds, and enough scrapes for every rate
         await fail_everything_but_the_database(stage, callers, watch)
         await repair_everything(stage, callers, watch)
+        await lose_the_master_key(stage, watch)
         await delay_writes(stage, callers, watch)
         await fail_the_database(stage, callers, watch)
         await fail_over(stage, watch)

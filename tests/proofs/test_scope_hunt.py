@@ -106,8 +106,8 @@ class Sent(NamedTuple):
 class Side:
     """A worker of one of the two homes, and what it has said so far."""
 
-    def __init__(self, home: Path, tokens: dict[Role, str]) -> None:
-        self._tokens, self._revision, self._began = tokens, b"0", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    def __init__(self, home: Path, tokens: dict[Role, str], began: datetime) -> None:
+        self._tokens, self._revision, self._began = tokens, b"0", began.strftime("%Y-%m-%dT%H:%M:%S")
         self._known: dict[str, str] = {}
         self._log = (home / "log-of-the-hunt").open("wb")
         metrics = home / "metrics-of-the-hunt"
@@ -194,7 +194,7 @@ class Side:
     def _numbered(self, found: re.Match[str]) -> str:
         value = found[0]
         if found["moment"]:
-            return value if value < self._began else "now"
+            return value if value[: len(self._began)] < self._began else "now"
         if found["took"]:
             return "a time"
         return self._known.setdefault(value, f"{found.lastgroup} {len(self._known)}")
@@ -396,7 +396,8 @@ def test_nothing_shows_what_is_outside(
 async def _hunt(
     whole: Path, copy: Path, tokens: dict[Role, str], draw: random.Random, count: int, scope: Scope
 ) -> Counter[Any]:
-    sides = [Side(whole, tokens), Side(copy, tokens)]
+    since = datetime.now(UTC)
+    sides = [Side(home, tokens, since) for home in (whole, copy)]
     found = Counter[Any]()
     with opened(whole) as everything, opened(copy) as inside:
         stores = (everything, inside)
