@@ -1,6 +1,7 @@
 """Estimates over a real node beside nodes that are faulty or lie: stand-ins for those, in front of the same node."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from decimal import Decimal
@@ -21,6 +22,7 @@ from tests.support.fee_chain import HARDHAT_KEY, Chain
 from tests.support.fee_scene import ask, network, transaction
 
 ESTIMATES = 300
+BESIDE_EVERY_FAULT = int(os.environ.get("ESTIMATES_BESIDE_EVERY_FAULT", "75"))  # with 300 it takes minutes
 # What one node says against another, and no block shows.
 TOLD_APART_BY_TWO = ("low", "high", "low_tips", "high_tips")
 # Fee data are read again for almost every estimate. The healthy node has more time than a busy machine needs.
@@ -141,11 +143,11 @@ async def test_none_of_300_fails_or_is_wrong_beside_two_healthy_nodes(chain: Cha
 
 
 @pytest.mark.prove
-async def test_none_of_300_is_wrong_beside_every_fault_at_once(chain: Chain) -> None:
+async def test_none_is_wrong_beside_every_fault_at_once(chain: Chain) -> None:
     """With one healthy node among liars, estimates are right or fail: nothing shows who lies."""
     lies = ("lagging", "frozen", "low", "high", "gas", "slow", "hanging", "rate_limited", "wrong_chain")
     async with beside(chain, *lies) as where:
-        assert await wrong_of(chain, where, ESTIMATES, may_disagree=True) == []
+        assert await wrong_of(chain, where, BESIDE_EVERY_FAULT, may_disagree=True) == []
 
 
 @pytest.mark.prove
