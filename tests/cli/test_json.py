@@ -10,9 +10,10 @@ import pytest
 
 from pages.json_output import PAGE, json_options, page, schema_of_shape
 from relaydeck.cli.options import JsonOption
+from relaydeck.cli.profiles import StoredProfile, read_profiles, save_profile
 from tests.conftest import DEMO
 from tests.support.fork_server import Done
-from tests.support.running import Running, make_token, run_command
+from tests.support.running import Running, free_port, make_token, run_command
 
 OPTIONS = dict(json_options())
 LOCAL = DEMO.replace("https://hooks.example.com/relaydeck", "http://127.0.0.1:9/hook")
@@ -225,6 +226,15 @@ def test_login_profiles_and_logout(
         done = run_command(tmp_path / "none", *name.split(), *arguments, "--json", token=served.token)
         assert done.returncode == 0, done.stderr
         validate(name, json.loads(done.stdout))
+
+
+def test_logout_removes_a_profile_whose_server_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    save_profile("default", StoredProfile(f"http://127.0.0.1:{free_port()}", "p-session"))
+    done = run_command(tmp_path / "none", "logout")
+    assert (done.returncode, read_profiles()) == (1, {})
+    assert done.stderr.startswith("relaydeck: the profile was removed, but its session could not be ended: http://127.")
+    assert done.stderr.endswith("The session ends by itself when it is not used.\n")
 
 
 def test_conform(served: Running, tmp_path: Path) -> None:

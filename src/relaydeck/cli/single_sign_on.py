@@ -91,9 +91,17 @@ def sign_in(url: str) -> Secret:
 
 
 def sign_out(url: str, session: Secret) -> None:
-    """End the session. Raises OperatorError."""
-    if (status := _post(url, "revoke", {"token": session.reveal()}).status) != 200:
-        raise OperatorError(f"{url} answered HTTP {status}", "The session ends by itself when it is not used.")
+    """End the session of a profile that was removed. Raises OperatorError."""
+    try:
+        status = _post(url, "revoke", {"token": session.reveal()}).status
+        problem = "" if status == 200 else f"{url} answered HTTP {status}"
+    except OperatorError as error:
+        problem = error.problem
+    if problem:
+        raise OperatorError(
+            f"the profile was removed, but its session could not be ended: {problem}",
+            "The session ends by itself when it is not used.",
+        )
 
 
 def _post(url: str, path: str, form: Mapping[str, str]) -> Response:
