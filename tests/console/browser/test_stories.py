@@ -478,13 +478,17 @@ def is_paused(scene: Scene, name: str) -> bool:
     return scene.states([name]) == [True]
 
 
-def test_pause_on_a_phone(scene: Scene, visit: Enter) -> None:
-    person = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+def pauses(person: Person, scene: Scene, name: str) -> None:
     person.click("Relayers")
-    person.click("Fleet 07")
+    person.click(name)
     person.press("Pause")
     expect(person.page.locator("h1")).to_contain_text("paused")
-    assert is_paused(scene, "Fleet 07")
+    assert is_paused(scene, name)
+
+
+def test_pause_on_a_phone(scene: Scene, visit: Enter) -> None:
+    person = visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    pauses(person, scene, "Fleet 07")
     person.has_done("pause a relayer on a phone")
 
 
@@ -504,22 +508,14 @@ def test_pause_with_the_keyboard(scene: Scene, visit: Enter) -> None:
 
 def test_pause_without_javascript(scene: Scene, visit: Enter) -> None:
     person = visit(java_script_enabled=False)
-    person.click("Relayers")
-    person.click("Fleet 09")
-    person.press("Pause")
-    expect(person.page.locator("h1")).to_contain_text("paused")
-    assert is_paused(scene, "Fleet 09")
+    pauses(person, scene, "Fleet 09")
     person.has_done("pause a relayer without JavaScript")
 
 
 def test_pause_at_four_times_the_size(scene: Scene, visit: Enter) -> None:
     person = visit(viewport={"width": 320, "height": 225}, device_scale_factor=4)  # a window of 1280 pixels
-    person.click("Relayers")
-    person.click("Fleet 10")
-    person.press("Pause")
-    expect(person.page.locator("h1")).to_contain_text("paused")
+    pauses(person, scene, "Fleet 10")
     assert person.page.evaluate("document.documentElement.scrollWidth") <= 320
-    assert is_paused(scene, "Fleet 10")
     person.has_done("pause a relayer at 400 % zoom")
 
 
