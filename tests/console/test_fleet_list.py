@@ -242,6 +242,20 @@ def test_more_than_can_change_at_once_are_not_offered(tmp_path: Path) -> None:
     assert "CSV of the first 500" in page and "Select all 111 that match" in fewer
 
 
+def test_a_small_largest_page_bounds_what_is_selected(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    fill(home, relayers=[relayer(f"r{number}") for number in range(6)])
+    with Running(home, token=issue(home, "root", "admin"), max_per_page="5") as running:
+        operator = Operator(running.port).sign_in(running.token)
+        page, second = plain(operator.get("/relayers")), plain(operator.get("/relayers?page=2"))
+        refused = operator.post("/relayers/selected", [("verb", "pause"), ("every", ""), ("confirmed", "yes")])
+    assert "filter them: at most 5 change at once, and 6 match." in page and "CSV of the first 5" in page
+    assert "1–5 of 6" in page
+    assert "Relayer r5" in second and "Relayer r5" not in page
+    assert (refused.status, paused(running)) == (400, set())
+    assert "6 relayers match, and at most 5 can change at once: filter them" in plain(refused)
+
+
 def test_a_heading_sorts_the_list_and_keeps_its_filters(operator: Operator) -> None:
     page = operator.text("/relayers?network=dev&order=runway")
     for order, label in (("name", "name"), ("problem", "state"), ("balance", "balance"), ("runway", "runway")):

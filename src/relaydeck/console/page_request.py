@@ -145,11 +145,15 @@ class PageRequest(NamedTuple):
     def operation(self, name: str) -> Operation:
         return BY_NAME[name]
 
+    def at_most(self, records: int) -> int:
+        """That many, or as many as one page of a list may have."""
+        return min(records, self.services.settings.max_per_page)
+
     async def listed(self, operation: str, /, *, per_page: int = _PER_PAGE, **defaults: str) -> Json:
         """A page of a list, with the filters in the query: the values for its template."""
         filters = [each.name for each in BY_NAME[operation].query if each.name not in ("page", "per_page")]
         query = {each: self.query[each] for each in filters if self.query.get(each)}
-        number = _page_number(self.query.get("page", "1"))
+        number, per_page = _page_number(self.query.get("page", "1")), self.at_most(per_page)
         given: Json = {**defaults, **query, "page": str(number), "per_page": str(per_page)}
         found = await self.call(operation, **given)
         return {"listed": found.data, "pager": Pager(number, found.total, query, per_page), "notes": found.notes}

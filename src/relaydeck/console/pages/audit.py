@@ -18,7 +18,9 @@ _GREATEST_DIGITS = 18
 
 @get("/audit", tables=("audit",))
 async def show(request: PageRequest) -> Reply:
-    return request.page("audit.html", most=_MOST_ROWS, **await request.listed("list_audit", order="newest"))
+    return request.page(
+        "audit.html", most=request.at_most(_MOST_ROWS), **await request.listed("list_audit", order="newest")
+    )
 
 
 @get("/audit/csv")

@@ -69,7 +69,7 @@ async def show_list(request: PageRequest) -> Reply:
         problems=[*PROBLEMS, "any", "none"],
         orders=list(orders),
         every=urlencode(found["pager"].query),
-        most=MOST_SELECTED,
+        most=request.at_most(MOST_SELECTED),
         **found,
     )
 

@@ -27,6 +27,7 @@ async def show(request: PageRequest) -> Reply:
         "runway.html",
         runways=runways,
         days=_days(request),
+        most=request.at_most(_MOST_ROWS),
         networks=networks,
         pager=pager,
     )

@@ -69,16 +69,17 @@ async def act_on_selected(request: PageRequest) -> Reply:
 
 async def _selected(request: PageRequest) -> list[str]:
     """Those that were ticked, or with `every` all that match its filters. Raises BadRequest."""
+    most = request.at_most(MOST_SELECTED)
     if (every := request.form.get("every")) is None:
         selected = [value for name, value in request.fields if name == "relayer"]
-        if len(selected) > MOST_SELECTED:
-            raise BadRequest(f"at most {MOST_SELECTED} relayers can change at once")
+        if len(selected) > most:
+            raise BadRequest(f"at most {most} relayers can change at once")
         return selected
     filters = request.operation("list_relayers").parameters
     query: Json = {name: value for name, value in parse_qsl(every) if name in filters and name != "page"}
-    found = await request.call("list_relayers", **query | {"per_page": str(MOST_SELECTED)})
-    if found.total > MOST_SELECTED:
-        raise BadRequest(f"{found.total:,} relayers match, and at most {MOST_SELECTED} can change at once: filter them")
+    found = await request.call("list_relayers", **query | {"per_page": str(most)})
+    if found.total > most:
+        raise BadRequest(f"{found.total:,} relayers match, and at most {most} can change at once: filter them")
     return [each["id"] for each in found.data]
 
 
@@ -101,7 +102,7 @@ async def change_selected(request: PageRequest) -> Reply:
         return await _form_page(request, selected, inputs=submitted(inputs, form))
     try:
         plan = await _plan(request, selected, _patch(inputs, form), plan_only=True)
-        if form["do"] != "apply" or not form.get("revision"):
+        if form["do"] != "apply" or not form.get("revision") or not plan["steps"]:
             return _plan_page(request, inputs, selected, plan)
         done = await _plan(request, selected, _patch(inputs, form), form["revision"], plan_only=False)
     except PlanChanged:
