@@ -29,7 +29,7 @@ setup: $(VENV)/.dev ## Create .venv from the lock files and install the project 
 serve: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080 (ARGS="--port 9000" to change)
 	@$(BIN)/relaydeck serve $(ARGS)
 
-quick: $(VENV)/.dev ## Run the tests that start no process (half a minute)
+quick: $(VENV)/.dev ## Run the tests that start no process (about a minute)
 	@$(BIN)/python -m pytest -n $(shell nproc) -m quick $(ARGS)
 
 test: $(VENV)/.dev $(TEST_NODE) ## Run the tests, the quick ones too, with what PyPI and npm provide (minutes)
@@ -48,7 +48,7 @@ check: $(VENV)/.dev clients/typescript/node_modules/.installed tests/console/lin
 format: $(VENV)/.dev ## Format the code and fix what the linter can fix
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-prove: tools proofs ## Run the tests with Vault, geth, Chromium, Prometheus, nginx; then slow proofs: kills, faults, full disks
+prove: tools proofs ## Run the tests with Vault, geth, Chromium, Prometheus, nginx; then slow proofs: kills, faults, full disks (PROOFS=short: fewer rounds, as in CI)
 
 # Status 5: no test of this kind is among those that ARGS chooses.
 PROVEN_WITH := $(VENV)/.dev $(TEST_NODE) clients/typescript/node_modules/.installed $(TEST_TOOLS) $(VENV)/generators/.installed
@@ -57,8 +57,9 @@ tools: $(PROVEN_WITH)
 
 proofs: parallel-proofs single-proofs
 
+# Many of them wait most of the time. More processes would make those late that compute.
 parallel-proofs: $(PROVEN_WITH)
-	@$(BIN)/python -m pytest -n $(shell nproc) --dist loadfile --durations 20 -m 'prove and parallel' $(ARGS) || test $$? = 5
+	@$(BIN)/python -m pytest -n $(shell echo $$((3 * $$(nproc) / 2))) --dist loadfile --durations 20 -m 'prove and parallel' $(ARGS) || test $$? = 5
 
 single-proofs: $(PROVEN_WITH)
 	@$(BIN)/python -m pytest --durations 20 -m 'prove and not parallel' $(ARGS) || test $$? = 5
@@ -98,9 +99,13 @@ client: $(VENV)/.runtime ## Build the wheel of the Python client alone in dist/
 types: $(VENV)/.dev clients/typescript/node_modules/.installed ## Build the TypeScript client in clients/typescript/dist
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m clients.typescript.make_types
 
-release: $(VENV)/.dev clients/typescript/node_modules/.installed ## Test and check everything, then build what a release publishes in dist/ (ARGS="--without-image"; CHECKED=yes: only build)
-	@test "$(CHECKED)" = yes || { $(MAKE) test check prove; }
+# What is tried of a release, each artifact where nothing else of Relaydeck is. Without an image: all but that.
+WITH_IMAGE := $(if $(findstring --without-image,$(ARGS)),,yes)
+TRIED := tests/release/test_artifacts.py tests/release/test_pythons.py tests/client/test_typescript.py
+release: $(VENV)/.dev clients/typescript/node_modules/.installed $(if $(WITH_IMAGE),$(VENV)/buildah) ## Test and check everything, build in dist/ what a release publishes, and try it (ARGS="--without-image"; CHECKED=yes: build and try only)
+	@test "$(CHECKED)" = yes || { $(MAKE) test check prove ARGS=; }
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m release $(ARGS)
+	@RELEASED="$(CURDIR)/dist" $(BIN)/python -m pytest -n 0 -m prove $(TRIED) $(if $(WITH_IMAGE),tests/deploy/test_image.py)
 
 sbom: $(VENV)/.tools $(VENV)/.runtime ## Write sbom.cdx.json: what a deployment contains, with versions and licences (CycloneDX)
 	@rm -rf $(VENV)/sbom && $(PYTHON) -m venv --without-pip $(VENV)/sbom

@@ -5,7 +5,7 @@ python -m release --without-image where mmdebstrap and buildah cannot be install
 """
 
 import argparse
-import shutil
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +27,10 @@ def main() -> int:
         if not given.without_sbom:
             print("writing the bill of materials")
             subprocess.run(["make", "--no-print-directory", "sbom"], cwd=ROOT, check=True)
-            shutil.move(ROOT / "sbom.cdx.json", DIST / f"relaydeck-{version}.cdx.json")
+            bill = json.loads((ROOT / "sbom.cdx.json").read_text("utf-8"))
+            bill["metadata"]["component"]["version"] = version  # which no file of the source states
+            (DIST / f"relaydeck-{version}.cdx.json").write_text(json.dumps(bill, indent=2) + "\n", "utf-8")
+            (ROOT / "sbom.cdx.json").unlink()
         if not given.without_image:
             print("building the container image (minutes)")
             with artifacts.copy_of(ROOT, version) as source:

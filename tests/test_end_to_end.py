@@ -384,7 +384,7 @@ def they_need_two(team: Team) -> None:
     team.token, team.running.token = approver, author
     at = {"url": f"http://127.0.0.1:{team.running.port}", "token": approver}
     found = []
-    for number in range(5):
+    for number in range(7):
         signer = {"id": f"cold-{number}", "type": "plain", "config": {"key": f"0x{'33' * 32}"}}
         found.append(team.ask("POST", "signers", body=signer, status=202)["id"])
     found.append(team.ask("DELETE", "protections/{id}", "cold", status=202)["id"])
@@ -395,9 +395,11 @@ def they_need_two(team: Team) -> None:
     assert team.type("proposal", "reject", found[1], "not now", **at) == f"rejected proposal {found[1]}\n"
     assert team.type("proposal", "force", found[2], "at night", **at) == f"forced proposal {found[2]}\n"
     team.ask("POST", "proposals/{id}/force", found[3], body={"reason": "at night"})
+    team.ask("POST", "proposals/{id}/withdraw", found[5])
+    assert team.type("proposal", "withdraw", found[6], **at | {"token": author}) == f"withdrew proposal {found[6]}\n"
     team.running.token = approver
     team.ask("POST", "proposals/{id}/reject", found[4], body={"reason": "enough"})
-    assert team.ask("POST", "proposals/{id}/approve", found[5])["state"] == "applied"
+    assert team.ask("POST", "proposals/{id}/approve", found[7])["state"] == "applied"
     assert team.type("protection", "create", "keys", "--relayer", "none") == "created protection keys\n"
     team.typed.add("protection delete")  # it needs approval, too
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ from relaydeck.admin.documents import decode_apply
 from relaydeck.api.records import ApplyRequest
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.errors import BadRequest, OperatorError
-from relaydeck.provisioning.file import read_file
 from relaydeck.provisioning.references import Resolver
 from relaydeck.settings.file import read_settings_file
+from tests.support.declared import read_file
 from tests.support.hostile_texts import TOML
 from tests.support.running import make_token
 
@@ -151,6 +152,18 @@ def test_a_large_document_within_bounds(relayers: str, reason: str) -> None:
     body = f'{{"document":{{"relayers":{relayers}}}}}'.encode()
     with pytest.raises(BadRequest, match=reason):
         decode_apply({b"content-type": b"application/json"}, body)
+
+
+def test_records_are_counted_before_they_take_memory() -> None:
+    named = ",".join(f'"{number:07}":0' for number in range(1_000_000))
+    body = f'{{"document":{{"relayers":{{{named}}}}}}}'.encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadRequest, match="the document has more than 250000 records of a kind"):
+            decode_apply({b"content-type": b"application/json"}, body)
+        assert tracemalloc.get_traced_memory()[1] < 8 * len(body)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("prune", ["1e999999", "9" * 5000, "[" * 900 + "]" * 900])

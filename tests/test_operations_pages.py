@@ -23,6 +23,7 @@ PAGES = {
         "availability.md",
         "growth.md",
         "operations.md",
+        "replicas.md",
         "runbook-relayers.md",
         "runbook.md",
         "sizing.md",

@@ -79,9 +79,9 @@ def shell_of(page: Page, folder: Path, own: Mapping[str, str] | None = None) -> 
             secret.chmod(0o600)
         environment = clean_environment(home)  # a page that needs settings for its commands, too, exports them
         environment |= {"TOKEN": token, "XDG_CONFIG_HOME": str(folder / "config"), "COLUMNS": "120"}
-        (shell := Shell(work, environment, named)).write(
-            "examples/demo.toml", (work / "examples/demo.toml").read_text()
-        )
+        shell = Shell(work, environment, named)
+        opened.callback(shell.close)
+        shell.write("examples/demo.toml", (work / "examples/demo.toml").read_text())
         yield shell
 
 

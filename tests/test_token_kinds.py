@@ -56,6 +56,7 @@ def test_the_least_role_of_each_operation() -> None:
         **dict.fromkeys(("create_token", "rotate_token", "revoke_token"), "owner"),
         **dict.fromkeys(("create_protection", "delete_protection"), "owner"),
         **dict.fromkeys(("approve_proposal", "reject_proposal", "force_proposal"), "owner"),
+        "withdraw_proposal": "operator",
         "whoami": "api",
     }
 

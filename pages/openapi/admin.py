@@ -60,8 +60,8 @@ def document() -> Json:
     bearer = {
         "type": "http",
         "scheme": "bearer",
-        "description": "An access token: `relaydeck token create NAME --kind owner`."
-        f" Kinds, its roles: {describe_roles('`')}.",
+        "description": "An access token: `relaydeck token create NAME --role owner`."
+        f" Its role, the field `kind`, is {describe_roles('`')}.",
     }
     return {
         "openapi": "3.1.0",

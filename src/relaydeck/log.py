@@ -1,6 +1,6 @@
 """The log on standard error: a line for each request and for each event that an operator should know about.
 
-Lines are collected and written by a thread, so that a slow reader of the log delays neither a response nor the process
+Lines are written by a thread, so that a slow reader of the log delays neither a response nor the process
 that replaces workers. When the reader falls too far behind, or the disk is full, lines are dropped and counted instead
 of filling the memory, and the next line that is written says how many. A field is a name, a number or a reason in our
 own words: no body, header, token, URL or secret is ever logged.
@@ -24,7 +24,6 @@ from functools import partial
 from relaydeck.timestamps import utc_with_milliseconds
 
 LEVELS = ("debug", "info", "warning", "error")
-_BATCH_SECONDS = 0.05
 _MAX_QUEUED_BYTES = 8 * 1024 * 1024
 _CLOSE_SECONDS = 1
 _REPEAT_SECONDS = 60
@@ -43,7 +42,6 @@ class Log:
         self.as_json = as_json
         self._lowest = LEVELS.index(level)
         self._descriptor = descriptor
-        self._lines: list[str] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread = 0
         self._repeats: dict[str, _Repeats] = {}  # by cause, of those that had a line within a minute
@@ -59,7 +57,7 @@ class Log:
         self._counted = self._noted = 0  # of both: told to `dropped`, and to the reader of the log
 
     def write_in_thread(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        """Write in a thread from now on, and collect the lines of each moment if there is a loop.
+        """Write in a thread from now on. `loop`: of a worker, which repeats no warning within a minute.
 
         Threads do not survive a fork: a new process calls this again. What its parent has queued, its parent writes.
         """
@@ -75,7 +73,6 @@ class Log:
         """Write the remaining lines, then write line by line again, unless the reader of the log is stuck."""
         for cause in list(self._repeats):
             self._tell_repeats(cause)
-        self._flush()
         self._loop = None
         if self._thread is not None and self._thread.is_alive():
             self._queue.put(None)
@@ -137,29 +134,13 @@ class Log:
 
     def add(self, text: str) -> None:
         """Log whole lines that are already formatted."""
-        if self._loop is None:
-            self._add_at_once(text)
+        data = text.encode()
+        if self._thread is None or not self._thread.is_alive():
+            self._write(data)
             return
-        if not self._lines:
-            self._loop.call_later(_BATCH_SECONDS, self._flush)
-        self._lines.append(text)
-
-    def _add_at_once(self, text: str) -> None:
-        if self._thread is not None and self._thread.is_alive():
-            self._enqueue([text])
-        else:
-            self._write(text.encode())
-
-    def _flush(self) -> None:
-        if self._lines:
-            lines, self._lines = self._lines, []
-            self._enqueue(lines)
-
-    def _enqueue(self, lines: list[str]) -> None:
         if self._queued > _MAX_QUEUED_BYTES:
-            self._overflowed += len(lines)
+            self._overflowed += data.count(b"\n")
         else:
-            data = "".join(lines).encode()
             self._queued += len(data)
             self._queue.put(data)
         lost = self._overflowed + self._failed

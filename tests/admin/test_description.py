@@ -124,4 +124,4 @@ def test_the_examples_can_be_sent_and_answers_are_as_described(empty: Admin) -> 
 def test_the_page_names_its_address_and_creates_a_token_that_may_use_it(shared: Admin) -> None:
     page = unescape(shared.running.ask("GET", "/admin/v1/docs", token="").body.decode())
     assert f'export RELAYDECK="http://127.0.0.1:{shared.running.port}"' in page
-    assert 'export TOKEN="$(relaydeck token create my-client --kind owner)"' in page
+    assert 'export TOKEN="$(relaydeck token create my-client --role owner)"' in page

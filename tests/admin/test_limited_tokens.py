@@ -3,6 +3,7 @@
 import json
 import re
 from http import HTTPStatus
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,42 @@ def test_a_rotated_token_works_with_both_secrets_until_the_overlap_ends(admin: A
     assert [admin.ask("GET", "whoami", token=each).status for each in (old, new)] == [401, 200]
     with opened(admin.running.home) as store:
         assert list(doubted_tokens(store.database)) == []
+
+
+def test_revoking_a_token_ends_the_old_secrets_of_its_rotations_and_of_no_other(admin: Admin) -> None:
+    first = token_of(admin, "ci")
+    rotated = admin.ask("POST", "tokens/ci/rotate", {"overlap": "1h"}).json["data"]
+    new, name = rotated["token"], rotated["old_name"]
+    others = [token_of(admin, each) for each in ("ci two", "ci (issued to Bob)", "my ci (issued 2026-01-01T00:00:00Z)")]
+    status = [admin.ask("GET", "whoami", token=each).status for each in (first, new, *others)]
+    assert status == [200] * 5
+    answer = admin.ask("DELETE", "tokens/ci")
+    (note,) = answer.json["metadata"]["logs"]
+    said = f"also revoked: {name}, which still worked since a rotation"
+    assert (answer.status, note["message"]) == (HTTPStatus.OK, said)
+    status = [admin.ask("GET", "whoami", token=each).status for each in (first, new, *others)]
+    assert status == [401, 401, 200, 200, 200]
+    revoked = [(each["action"], each["record"]) for each in admin.audited()[-2:]]
+    assert revoked == [("token.revoked", "ci"), ("token.revoked", name)]
+    assert refusal(admin.ask("DELETE", "tokens/ci")) == (404, "Token not found")
+    with opened(admin.running.home) as store:
+        assert list(doubted_tokens(store.database)) == []
+
+
+def test_the_command_says_which_old_secrets_it_revoked(home: Path) -> None:
+    assert run_command(home, "token", "create", "ci").returncode == 0
+    assert run_command(home, "token", "rotate", "ci", "--overlap", "24h").returncode == 0
+    said = run_command(home, "token", "revoke", "ci").stderr.splitlines()
+    assert said[0] == "revoked ci"
+    assert said[1].startswith("note: also revoked: ci (issued 20")
+    assert len(said) == 2
+
+
+def test_the_right_to_approve_is_no_limit(home: Path) -> None:
+    assert run_command(home, "token", "create", "ci").returncode == 0
+    shown = [line.split("│")[1:3] for line in run_command(home, "whoami").stdout.splitlines() if "│" in line]
+    facts = {name.strip(): value.strip() for name, value in shown}
+    assert (facts["limited to"], facts["may approve"]) == ("", "yes")
 
 
 def test_without_an_overlap_the_old_secret_ends_at_once(admin: Admin) -> None:

@@ -130,6 +130,23 @@ def test_a_change_becomes_a_proposal_and_an_approval_makes_it(guarded: Admin) ->
     assert guarded.get("proposals?state=open") == []
 
 
+def test_a_value_that_is_set_or_removed_is_unset_on_the_other_side(guarded: Admin) -> None:
+    values: list[dict[str, Any]] = [{"labels": {"team": "a"}}, {"labels": None, "policies": {"gas_price_cap": None}}]
+    found = []
+    for value in values:
+        answer = guarded.ask("PATCH", "relayers/sepolia-1", value)
+        found.append(answer.json["data"]["steps"][0]["fields"])
+        path = f"proposals/{answer.json['data']['id']}/force"
+        assert guarded.ask("POST", path, {"reason": "alone"}).status == 200
+    assert found == [
+        [{"name": "labels", "before": "unset", "after": '{"team":"a"}'}],
+        [
+            {"name": "labels", "before": '{"team":"a"}', "after": "unset"},
+            {"name": "policies.gas_price_cap", "before": "100000000000", "after": "unset"},
+        ],
+    ]
+
+
 @pytest.mark.parametrize("home", ENGINES, indirect=True)
 def test_every_kind_of_change_is_held_up(guarded: Admin) -> None:
     relayer = {"name": "New", "network": "sepolia", "network_type": "evm", "signer_id": "ops"}
@@ -244,6 +261,24 @@ def test_an_editor_with_approve_decides_and_cannot_force(guarded: Admin) -> None
     assert (refusal(again), relayer_name(guarded)) == ((409, "the proposal is rejected"), "Sepolia one")
 
 
+def test_its_author_withdraws_a_proposal_and_nobody_else_does(guarded: Admin) -> None:
+    editor = issue(guarded.running.home, "editor", "editor")
+    proposal = proposed(guarded, "PATCH", "relayers/sepolia-1?reason=tidy", {"name": "Other"}, token=editor)
+    path = f"proposals/{proposal}/withdraw"
+    assert refusal(guarded.ask("POST", path)) == (403, "only its author can withdraw a proposal")
+    shown = guarded.ask("POST", path, token=editor).json["data"]
+    assert (shown["state"], shown["decided_by"], shown["decision"]) == ("withdrawn", "token:editor", "")
+    assert actions(guarded, 1) == [("change.withdrawn", "token:editor")]
+    facts = {"proposal_id": proposal, "operation": "update_relayer", "author": "token:editor", "actor": "token:editor"}
+    assert guarded.get("events")[-1]["data"] == {"details": facts | {"reason": ""}}
+    assert [each["id"] for each in guarded.get("proposals?state=withdrawn")] == [proposal]
+    again = [guarded.ask("POST", path, token=editor), guarded.ask("POST", f"proposals/{proposal}/approve")]
+    assert [refusal(each) for each in again] == [(409, "the proposal is withdrawn")] * 2
+    with opened(guarded.running.home) as store:
+        rows = store.database.read("SELECT id FROM proposals WHERE sealed_request IS NOT NULL")
+    assert (rows, relayer_name(guarded)) == ([], "Sepolia one")
+
+
 def test_an_owner_forces_a_change_and_everybody_hears_of_it(guarded: Admin) -> None:
     proposal = proposed(guarded, "PATCH", "relayers/sepolia-1?reason=halted", {"name": "Other"})
     assert guarded.ask("POST", f"proposals/{proposal}/force", {}).status == 400
@@ -266,9 +301,10 @@ def test_scoped_credentials_propose_and_see_no_proposal(guarded: Admin) -> None:
         ("GET", f"proposals/{proposal}", None),
         ("POST", f"proposals/{proposal}/approve", None),
         ("POST", f"proposals/{proposal}/reject", {"reason": "x"}),
+        ("POST", f"proposals/{proposal}/withdraw", None),
         ("GET", "protections", None),
     ]
-    assert [guarded.ask(*each, token=scoped).status for each in calls] == [403] * 5
+    assert [guarded.ask(*each, token=scoped).status for each in calls] == [403] * 6
     assert guarded.ask("POST", f"proposals/{proposal}/approve", token=second(guarded)).status == 200
     assert relayer_name(guarded) == "Other"
 

@@ -235,7 +235,7 @@ def test_what_a_scoped_credential_may_not_use_at_all() -> None:
         *("list_tokens", "create_token", "rotate_token", "revoke_token"),
         *("get_audit_head", "verify_audit", "run_doctor"),
         *("list_protections", "create_protection", "delete_protection", "list_proposals", "get_proposal"),
-        *("approve_proposal", "reject_proposal", "force_proposal"),
+        *("approve_proposal", "reject_proposal", "withdraw_proposal", "force_proposal"),
     }
 
 

@@ -83,7 +83,8 @@ def test_a_backup_of_either_engine_restores_into_either(home: Path, elsewhere: P
     assert restored.startswith(f"restored {COPIED} tables, 11 rows to ") and "revoked" not in restored
     assert typed(elsewhere, "export") == typed(home, "export")
     assert typed(elsewhere, "audit", "head") == typed(home, "audit", "head")
-    assert "the target is not empty" in typed(elsewhere, "restore", str(path), fails=True)
+    refusal = typed(elsewhere, "restore", str(path), fails=True)
+    assert "the target is not empty" in refusal and "set RELAYDECK_HOME or RELAYDECK_DATABASE_URL" in refusal
 
 
 def test_a_drill_proves_the_present_state_and_a_file(home: Path, tmp_path: Path) -> None:

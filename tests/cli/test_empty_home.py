@@ -47,6 +47,7 @@ NEED_DATA: dict[str, tuple[str, ...]] = {
     "proposal force": ("p", "reason"),
     "proposal list": (),
     "proposal reject": ("p", "reason"),
+    "proposal withdraw": ("p",),
     "proposal show": ("p",),
     "protection create": ("p",),
     "protection delete": ("p",),

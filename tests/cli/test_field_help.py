@@ -68,6 +68,7 @@ def test_the_fields_of_every_type_of_signer_are_listed() -> None:
     text = help_of("signer", "create")
     assert "Fields with type=plain:" in text and "Fields with type=provider_b_kms:" in text
     assert "Example: config.region=eu-west-1" in text
+    assert "config.key=@FILE" in text and "config.key=0x" not in text
 
 
 @pytest.mark.parametrize("resource", ["network", "notification"])
@@ -76,6 +77,9 @@ def test_the_examples_create_a_record(resource: str, home: Path) -> None:
     examples = [text.partition(" Example: ")[2] for text in listed(help_of(resource, "create")).values()]
     arguments = shlex.split(" ".join(examples))
     identity = "name" if resource == "network" else "id"
+    secret = home / "secret"
+    secret.write_text("a new signing key")
     given = [f"{identity}=new" if each.startswith(f"{identity}=") else each for each in arguments]
+    given = [each.replace("=@FILE", f"=@{secret}") for each in given]
     created = run_command(home, resource, "create", *given)
     assert (created.returncode, created.stderr) == (0, f"created {resource} new\n")

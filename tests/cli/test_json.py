@@ -88,7 +88,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 # Their output is checked by tests below, or by tests of their own.
 APART = {"audit archive", "conform", "demo", "drain", "login", "logout", "problem acknowledge", "problem reopen"}
 APART |= {"profile list", "restore", "serve", "protection delete"}
-APART |= {f"proposal {each}" for each in ("show", "approve", "reject", "force")}
+APART |= {f"proposal {each}" for each in ("show", "approve", "reject", "withdraw", "force")}
 EXIT_CODES = {"doctor": 1, "estimate": 1}  # the node does not answer
 
 

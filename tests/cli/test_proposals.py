@@ -58,6 +58,13 @@ def test_on_a_home_a_change_waits_and_is_forced(protected: Path) -> None:
     assert json.loads(run_command(protected, "relayer", "show", "sepolia-1", "--json").stdout)["name"] == "Other"
 
 
+def test_a_proposal_that_removes_a_value_says_so(protected: Path) -> None:
+    assert run_command(protected, "relayer", "update", "sepolia-1", "policies.gas_price_cap:=null").returncode == 3
+    (found,) = json.loads(run_command(protected, "proposal", "list", "--json").stdout)
+    shown = run_command(protected, "proposal", "show", found["id"]).stdout.splitlines()
+    assert shown[-1] == "    policies.gas_price_cap: 100000000000 -> unset"
+
+
 def test_on_a_home_an_apply_waits_too_and_a_wrong_file_is_refused_as_ever(protected: Path) -> None:
     wrong = run_command(protected, "apply", "-", stdin=CHANGED.replace('signer_id = "ops"', 'signer_id = "none"'))
     assert (wrong.returncode, "there is no such signer, in this file or stored" in wrong.stderr) == (1, True)
@@ -100,6 +107,16 @@ def test_a_waiting_apply_ends_with_the_rejection(running: Running) -> None:
     assert done.stderr.splitlines()[1:] == words
 
 
+def test_its_author_withdraws_it(running: Running) -> None:
+    assert typed(running, "apply", "-", stdin=CHANGED).returncode == 3
+    words = ("proposal", "withdraw", newest(running))
+    other = typed(running, *words, token=issue(running.home, "other", "owner"))
+    assert (other.returncode, "only its author can withdraw a proposal" in other.stderr) == (1, True)
+    done = typed(running, *words)
+    assert (done.stdout, done.stderr) == ("", f"withdrew proposal {words[2]}\n")
+    assert json.loads(typed(running, "proposal", "list", "--state", "open", "--json").stdout) == []
+
+
 def test_a_waiting_apply_ends_with_its_time(running: Running) -> None:
     done = typed(running, "apply", "-", "--wait", "1s", stdin=CHANGED)
     assert (done.returncode, done.stdout) == (3, "")
@@ -113,3 +130,11 @@ def test_a_change_that_somebody_made_meanwhile_is_named(running: Running) -> Non
     assert typed(running, "proposal", "force", newest(running), "at night").returncode == 0
     done = typed(running, "proposal", "approve", first, token=issue(running.home, "approver", "owner"))
     assert (done.returncode, "relayer.updated" in done.stderr, "token:author" in done.stderr) == (1, True, True)
+    assert done.stderr.splitlines()[-1] == "Nothing was changed. Its author has to propose the change again."
+
+
+@pytest.mark.parametrize("command", [("token", "create"), ("protection", "create")])
+@pytest.mark.parametrize("label", ["payments", "=payments", "team="])
+def test_a_label_of_a_scope_has_a_key_and_a_value(home: Path, command: tuple[str, str], label: str) -> None:
+    done = run_command(home, *command, "one", "--label", label)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, "Error: --label must be KEY=VALUE")

@@ -18,6 +18,7 @@ from relaydeck.cli.commands import cli
 from relaydeck.client import records
 from relaydeck.client.calls import Record
 from tests.conftest import DEMO
+from tests.support.lengths import times
 from tests.support.running import run_command
 
 ARGUMENTS = {
@@ -53,6 +54,7 @@ ARGUMENTS = {
     "proposal force": ["p", "reason"],
     "proposal list": [],
     "proposal reject": ["p", "reason"],
+    "proposal withdraw": ["p"],
     "proposal show": ["p"],
     "protection create": ["p"],
     "protection delete": ["p"],
@@ -150,6 +152,8 @@ RUBBISH = {
     "odd pagination": envelope("[]", ',"pagination":{"current_page":"x"}'),
 }
 
+READ_BY_COMMANDS = [each for each in RUBBISH if each.startswith("data of") or each.endswith("pagination")]
+
 
 @contextmanager
 def server(send: Callable[[socket.socket], None]) -> Iterator[str]:
@@ -196,11 +200,29 @@ def outcomes(commands: list[list[str]], home: Path, url: str) -> dict[str, objec
 COMMANDS = [[*name.split(), *arguments] for name, arguments in ARGUMENTS.items()] + FURTHER
 
 
+def quarter(kind: str, further: int = 0) -> list[list[str]]:
+    """A quarter of the commands: the next one for the next kind, so that each command is tried with some kinds."""
+    return COMMANDS[(list(RUBBISH).index(kind) + further) % 4 :: 4]
+
+
+def outcomes_of(kind: str, commands: list[list[str]], home: Path) -> dict[str, object]:
+    with server(lambda connection: connection.sendall(RUBBISH[kind])) as url:
+        return outcomes(commands, home, url)
+
+
 @pytest.mark.parametrize("kind", RUBBISH)
 def test_rubbish_is_a_message_and_exit_code_1(kind: str, tmp_path: Path) -> None:
-    tried = COMMANDS[::4] if kind in RETRIED else COMMANDS
-    with server(lambda connection: connection.sendall(RUBBISH[kind])) as url:
-        assert outcomes(tried, tmp_path, url) == {}
+    """The client refuses most kinds, for all commands alike; every command reads the others by itself."""
+    commands = COMMANDS if kind in READ_BY_COMMANDS else quarter(kind)
+    assert outcomes_of(kind, commands, tmp_path) == {}
+
+
+@pytest.mark.prove
+@pytest.mark.parallel
+@pytest.mark.parametrize("kind", [each for each in RUBBISH if each not in (*READ_BY_COMMANDS, *RETRIED)])
+def test_rubbish_is_a_message_for_the_other_commands_too(kind: str, tmp_path: Path) -> None:
+    commands = [each for further in range(1, times(4, short=2)) for each in quarter(kind, further)]
+    assert outcomes_of(kind, commands, tmp_path) == {}
 
 
 def least(kind: Any) -> Any:

@@ -20,7 +20,9 @@ def test_a_generated_file_is_current(generator: ModuleType) -> None:
 def test_every_operation_has_an_example() -> None:
     """A problem, a proposal, and a delivery that can be replayed, take longer to come about."""
     problems = {"list_problems", "acknowledge_problem", "reopen_problem"}
-    proposals = {f"{verb}_proposal" for verb in ("get", "approve", "reject", "force")} | {"delete_protection"}
+    proposals = {f"{verb}_proposal" for verb in ("get", "approve", "reject", "withdraw", "force")} | {
+        "delete_protection"
+    }
     assert {each.name for each in OPERATIONS} - client_examples.EXAMPLES.keys() == {
         "replay_delivery",
         *problems,

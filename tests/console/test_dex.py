@@ -1,23 +1,24 @@
 """People sign in at Dex, a provider that differs from the certified one: no logout, no `iss` parameter, no session.
 
 What Dex does not offer is shown at the certified provider only (test_single_sign_on): it sends no logout tokens and has
-no page that ends a session, so that signing out ends the session here; it names no issuer in what it sends a browser
-back with; and the connectors that it has for tests know one person, whose groups and access never change. It keeps its
-keys and sessions in memory here, so that its keys change with a start.
+no page that ends a session, so that signing out ends the session here; and it names no issuer in what it sends a
+browser back with. It keeps its keys and sessions in memory here, so that its keys change with a start. The connector
+that it has for tests knows one person, whose groups never change: where they do, Dex has people sign in at the
+certified provider.
 """
 
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import pytest
 
 from tests.dex.process import PERSON, Dex, running_dex
-from tests.single_sign_on.process import Browser, age_checks
+from tests.single_sign_on.process import Browser, RunningProvider, age_checks
 from tests.support.running import Running, eventually, free_port
 from tests.support.seeding import issue
 
@@ -96,6 +97,58 @@ def test_signing_out_ends_the_session_here_because_the_provider_has_no_logout(sc
     answer = kilgore.post(f"{scene.console}/sign-out", {"form_token": token})
     assert (answer.status_code, answer.headers["location"]) == (303, "/console/sign-in")
     assert kilgore.page("/relayers").status_code == 303
+
+
+# Groups and access change at the provider behind Dex
+
+
+@pytest.fixture(scope="module")
+def company(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, RunningProvider]]:
+    folder = tmp_path_factory.mktemp("company")
+    home = folder / "home"
+    token, port = issue(home, "root", "admin"), free_port()
+    console = f"http://127.0.0.1:{port}/console"
+    provider = RunningProvider(folder, console)
+    with running_dex(folder, console, provider) as dex:
+        issuers = json.dumps([dex.settings(rules=provider.settings()["rules"])])
+        with Running(home, at=str(port), token=token, monitor_interval_seconds="0", issuers=issuers) as running:
+            yield Scene(running, dex, console), provider
+
+
+def member(*groups: str) -> dict[str, Any]:
+    return {"email": "vera@example.com", "email_verified": True, "groups": groups}
+
+
+@pytest.fixture
+def vera(company: tuple[Scene, RunningProvider]) -> Browser:
+    """A viewer, who has signed in."""
+    scene, provider = company
+    provider.change({"vera": member("relaydeck")})
+    browser = Browser(scene.console)
+    answer = browser.sign_in("vera")
+    assert answer.status_code == 200, answer.text
+    assert browser.send("/tokens", name="too early", kind="api").status_code == 403
+    return browser
+
+
+def test_another_group_changes_the_role_at_the_next_check(
+    company: tuple[Scene, RunningProvider], vera: Browser
+) -> None:
+    scene, provider = company
+    provider.change({"vera": member("relaydeck-owners")})
+    age_checks(scene.running.home, 601)
+    assert vera.send("/tokens", name="newly", kind="api").status_code == 201
+
+
+@pytest.mark.parametrize("now", [{"vera": member("staff")}, {}], ids=["left the group", "disabled"])
+def test_who_left_loses_access_at_the_next_check(
+    company: tuple[Scene, RunningProvider], vera: Browser, now: dict[str, Any]
+) -> None:
+    scene, provider = company
+    provider.change(now)
+    assert vera.page("/relayers").status_code == 200
+    age_checks(scene.running.home, 901)
+    assert vera.page("/relayers").status_code == 303
 
 
 # Last: these restart the provider

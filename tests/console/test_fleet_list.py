@@ -57,6 +57,22 @@ def test_the_worst_problem_and_what_runs_out_first_are_on_top(operator: Operator
     assert "1\xa0h" in runway or "1 h" in runway
 
 
+def test_the_numbers_of_the_fleet_are_those_of_the_lists_that_they_lead_to(
+    running: Running, operator: Operator
+) -> None:
+    states = {"r1": "paused = true", "r2": "system_disabled = true", "r3": "paused = true, system_disabled = true"}
+    with opened(running.home) as store, store.database.transaction() as transaction:
+        for name, change in states.items():
+            transaction.execute(f"UPDATE relayers SET {change} WHERE id = :id", {"id": name})
+    page = operator.text("/")
+    shown = re.findall(r'\?state=(active|paused|disabled)"><b>([0-9]+)</b>', page)
+    files = [operator.get(f"/relayers/csv?state={state}").body.decode() for state, _ in shown]
+    listed = [
+        (state, str(len([*csv.DictReader(io.StringIO(each))]))) for (state, _), each in zip(shown, files, strict=True)
+    ]
+    assert shown == listed == [("active", "57"), ("paused", "2"), ("disabled", "2")]
+
+
 def test_the_file_is_the_list(operator: Operator) -> None:
     body = operator.get("/relayers/csv?problem=low_balance").body.decode()
     (row,) = csv.DictReader(io.StringIO(body))

@@ -1,6 +1,7 @@
 """Live updates: a message for each change, a bound on streams, and an end."""
 
 import http.client
+import re
 import time
 from collections.abc import AsyncGenerator
 
@@ -22,7 +23,7 @@ class Source:
         return self.revision
 
     def updates(self, seconds: float = 60.0) -> AsyncGenerator[bytes]:
-        return live_updates(self.latest, lambda: self.stopping, seconds, poll_seconds=0.001)
+        return live_updates(self.latest, lambda: self.stopping, seconds=seconds, poll_seconds=0.001)
 
 
 def message(revision: int) -> bytes:
@@ -88,16 +89,36 @@ def test_a_change_reaches_an_open_page(served: Running, operator: Operator) -> N
 
 
 def test_a_page_hears_of_what_it_shows_and_of_nothing_else(served: Running, operator: Operator) -> None:
-    audit, tokens = (open_stream(served, operator, f"/live?tables={each}") for each in ("audit", "tokens,removals"))
-    before = [_revision(each) for each in (audit, tokens)]
-    served.ask("POST", "/admin/v1/relayers/sepolia-1/pause")
-    after = _revision(audit)
-    assert after > before[0]
+    audit, *others = (
+        open_page(served, operator, path)
+        for path in ("/audit", "/events", "/deliveries", "/notifications", "/tokens", "/networks/sepolia")
+    )
+    before = [_revision(each) for each in (audit, *others)]
+    served.ask("PATCH", "/admin/v1/signers/ops", {"labels": {"heard": "of"}})
+    changed = _revision(audit)
+    assert changed > before[0]
+    served.ask("POST", "/admin/v1/notifications/pager/test")
     issue(served.home, "heard of", "api")
-    assert _revision(tokens) > after  # the first after the one at the beginning: the pause is no change of tokens
-    for each in (audit, tokens):
+    # The first of each after that at the beginning: none of these pages shows the labels of a signer.
+    assert [_revision(each) > changed for each in others] == [True] * len(others)
+    for each in (audit, *others):
         each.close()
-    served.ask("POST", "/admin/v1/relayers/sepolia-1/resume")
+
+
+async def test_a_stream_may_begin_with_a_later_revision_than_that_of_what_has_changed() -> None:
+    revisions = iter([7, 8, 10])
+
+    async def latest() -> int:
+        return next(revisions)
+
+    stream = live_updates(latest, lambda: False, first=9, poll_seconds=0.001)
+    assert [await anext(stream), await anext(stream)] == [message(9), message(10)]
+
+
+def open_page(served: Running, operator: Operator, path: str) -> http.client.HTTPResponse:
+    """The stream that the page opens."""
+    (shows,) = re.findall('data-live="([^"]*)"', operator.text(path))
+    return open_stream(served, operator, f"/live?shows={shows}")
 
 
 def _revision(response: http.client.HTTPResponse) -> int:

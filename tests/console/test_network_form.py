@@ -110,6 +110,12 @@ def test_create_a_network(served: Running, operator: Operator) -> None:
     }
 
 
+@pytest.mark.parametrize("button", ["more", "back", "fill", "test-0"])
+def test_no_button_works_on_an_unknown_network(operator: Operator, button: str) -> None:
+    form = fields(operator.get("/networks/new")) | {"do": button}
+    assert operator.post("/networks/nobody/edit", form).status == 404
+
+
 def test_a_chain_gives_what_is_left_empty(served: Running, operator: Operator) -> None:
     made(operator, "by-chain", chain="polygon", chain_id="", native_symbol="")
     found = record(served, "by-chain")

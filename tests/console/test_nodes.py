@@ -44,7 +44,7 @@ async def test_the_blocks_of_another_chain_are_not_compared(estimator: Estimator
     async with fault_nodes("healthy", "wrong_chain", "wrong_chain") as (healthy, ahead, behind):
         healthy.block, ahead.block, behind.block = 105, 9_000_000, 3
         found = await NodeCalls(estimator, tmp_path).call(network(healthy.url, ahead.url, behind.url))
-        assert [(bool(each.problem), each.block, each.behind) for each in found] == [
+        assert [(bool(each.problem), each.block, each.blocks_behind) for each in found] == [
             (False, 105, 0),
             (True, 9_000_000, None),
             (True, 3, None),

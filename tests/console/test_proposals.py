@@ -47,11 +47,32 @@ def test_another_approves_and_the_author_has_no_button_for_it(served: Running) -
     by_author = Operator(served.port).sign_in(made)
     pages = [each.text(f"/proposals/{proposal}") for each in (author, by_author, approver)]
     assert ["Approve and apply" in each for each in pages] == [False, False, True]
+    assert ["You cannot approve this" in each for each in pages] == [True, True, False]
     assert [each.post(f"/proposals/{proposal}/approve").status for each in (author, by_author)] == [403, 403]
     answer = approver.post(f"/proposals/{proposal}/approve")
     assert (answer.status, answer.headers["location"]) == (303, f"/console/proposals/{proposal}?done=applied")
     assert "token:approver" in plain(approver.get(f"/proposals/{proposal}"))
     assert served.ask("GET", "/admin/v1/signers/ops").json["data"]["labels"] == {"team": "a"}
+
+
+def test_the_page_says_which_value_is_removed(served: Running) -> None:
+    operator = Operator(served.port).sign_in(served.token)
+    assert operator.post(f"/proposals/{propose(served, 'a')}/force", {"reason": "alone"}).status == 303
+    removing = served.ask("PATCH", "/admin/v1/signers/ops", {"labels": {"team": None}}).json["data"]["id"]
+    assert 'labels: {"team":"a"} → unset' in plain(operator.get(f"/proposals/{removing}"))
+
+
+def test_only_the_author_has_a_button_that_withdraws(served: Running) -> None:
+    proposal = propose(served, "a")
+    author = Operator(served.port).sign_in(served.token)
+    other = Operator(served.port).sign_in(issue(served.home, "other", "owner"))
+    path = f"/proposals/{proposal}"
+    assert ["Withdraw" in each.text(path) for each in (author, other)] == [True, False]
+    answers = [each.post(f"{path}/withdraw") for each in (other, author)]
+    assert [each.status for each in answers] == [403, 303]
+    assert answers[1].headers["location"] == f"/console{path}?done=withdrawn"
+    assert "Withdraw<" not in author.text(path)
+    assert "update signer ops" in plain(author.get("/proposals?state=withdrawn"))
 
 
 def test_a_decision_has_a_reason(served: Running) -> None:

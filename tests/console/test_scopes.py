@@ -203,7 +203,7 @@ FORMS: dict[str, dict[str, str]] = {
     "/view": {},
 }
 REFUSED = {
-    *("/proposals/{id}/approve", "/proposals/{id}/reject", "/proposals/{id}/force"),
+    *("/proposals/{id}/approve", "/proposals/{id}/reject", "/proposals/{id}/withdraw", "/proposals/{id}/force"),
     *("/tokens", "/tokens/{id}/rotate", "/tokens/{id}/revoke"),
 }
 UNKNOWN = {"networks": "net-0", "signers": "sign-0", "notifications": "hook-0", "relayers": "b-0"}

@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from pages.openapi import admin, contract
 from tests.conftest import DEMO
+from tests.support.lengths import times
 from tests.support.promises import closed
 from tests.support.running import Running, make_token, run_command
 
@@ -38,7 +39,7 @@ BEYOND_SCHEMA = {
     "POST /admin/v1/signers": "which fields a type has",
 }
 STATEFUL = {"Relaydeck-Min-Revision", "If-Match", "Idempotency-Key"}
-EXAMPLES = {"api": 60, "admin": 15}  # for each operation
+EXAMPLES = {"api": times(60, short=20), "admin": times(15, short=6)}  # for each operation
 
 
 @pytest.fixture(scope="module")

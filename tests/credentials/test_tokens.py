@@ -184,7 +184,7 @@ def test_tokens_that_an_earlier_version_stored_are_proven_by_the_upgrade(home: P
     with closing(SqliteDatabase(home / "relaydeck.db", WriteSignal(home / "signal"))) as database:
         migrate(database, to=PROOFS_SINCE - 1)
         # Each statement commits by itself: the end of a transaction writes a column that this schema does not have.
-        transaction = SqliteTransaction(database.writer)
+        transaction = SqliteTransaction(database.writer, lambda _: None)
         Vault(database, home / "master.key").add_data_key(transaction, 0)
         for name, revoked_at in (("kept", None), ("ended", 2)):
             transaction.execute(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from release import image
+from tests.support.released import released
 from tests.support.running import children, eventually
 
 pytestmark = [pytest.mark.prove, pytest.mark.parallel]
@@ -42,13 +43,15 @@ class Image(NamedTuple):
 
 @pytest.fixture(scope="module")
 def built() -> Iterator[Image]:
-    image.build_image(ROOT)
-    container = output("buildah", "from", "--pull-never", image.IMAGE)
+    if archive := released("*-image.tar"):
+        name = output("buildah", "pull", "--quiet", f"docker-archive:{archive}")
+    else:
+        image.build_image(ROOT)
+        name = image.IMAGE
+    container = output("buildah", "from", "--pull-never", name)
     try:
         folder = Path(output("buildah", "mount", container))
-        yield Image(
-            folder, json.loads(output("buildah", "inspect", "--type", "image", image.IMAGE))["Docker"]["config"]
-        )
+        yield Image(folder, json.loads(output("buildah", "inspect", "--type", "image", name))["Docker"]["config"])
     finally:
         output("buildah", "rm", container)
 

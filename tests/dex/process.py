@@ -10,20 +10,25 @@ from typing import Any
 
 import httpx
 
+from tests.single_sign_on.process import SECRET, RunningProvider
 from tests.support.running import eventually, free_port
 
 PROGRAM = Path(sys.prefix) / "dex" / "dex"
-SECRET = "a secret of the test"
 PERSON = "kilgore@kilgore.trout"  # the only one that Dex has for tests
 
 
 class Dex:
-    def __init__(self, folder: Path, console: str) -> None:
+    def __init__(self, folder: Path, console: str, behind: RunningProvider | None = None) -> None:
+        """`behind`: the provider at which Dex has people sign in. None: it knows one person itself."""
         port = free_port()
         self.url, self.callback = f"http://127.0.0.1:{port}/dex", f"{console}/sso/callback"
         self._config, self._secret = folder / "dex.json", folder / "client-secret"
         self._secret.write_text(SECRET)
-        login = {"username": "kilgore", "password": "any"}
+        login: dict[str, Any] = {"username": "kilgore", "password": "any"}
+        connector = {"type": "mockPassword", "id": "mock", "name": "Mock", "config": login}
+        if behind is not None:
+            behind.callback = f"{self.url}/callback"
+            connector = {"type": "oidc", "id": "company", "name": "Company", "config": _signing_in_at(behind)}
         config = {
             "issuer": self.url,
             "storage": {"type": "memory"},
@@ -32,7 +37,7 @@ class Dex:
             "staticClients": [
                 {"id": "relaydeck", "name": "Relaydeck", "secret": SECRET, "redirectURIs": [self.callback]}
             ],
-            "connectors": [{"type": "mockPassword", "id": "mock", "name": "Mock", "config": login}],
+            "connectors": [connector],
         }
         self._config.write_text(json.dumps(config))
         self._process: subprocess.Popen[bytes] | None = None
@@ -60,8 +65,8 @@ class Dex:
             self._process.wait(60)
             self._process = None
 
-    def settings(self) -> dict[str, Any]:
-        return {
+    def settings(self, **changed: Any) -> dict[str, Any]:
+        usual = {
             "name": "company",
             "url": self.url,
             "client_id": "relaydeck",
@@ -71,13 +76,30 @@ class Dex:
             "allow": ["127.0.0.1"],
             "rules": [{"claims": {"email": PERSON}, "role": "viewer"}],
         }
+        return usual | changed
+
+
+def _signing_in_at(provider: RunningProvider) -> dict[str, Any]:
+    return {
+        "issuer": provider.url,
+        "clientID": "relaydeck",
+        "clientSecret": SECRET,
+        "redirectURI": provider.callback,
+        "scopes": ["email", "groups", "offline_access"],
+        "userNameKey": "email",
+        "insecureEnableGroups": True,  # what Dex calls taking them from claims
+    }
 
 
 @contextmanager
-def running_dex(folder: Path, console: str) -> Iterator[Dex]:
-    dex = Dex(folder, console)
+def running_dex(folder: Path, console: str, behind: RunningProvider | None = None) -> Iterator[Dex]:
+    dex = Dex(folder, console, behind)
     try:
+        if behind is not None:
+            behind.start("first")  # Dex asks it when it starts
         dex.start()
         yield dex
     finally:
         dex.stop()
+        if behind is not None:
+            behind.stop()

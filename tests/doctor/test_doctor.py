@@ -32,7 +32,9 @@ from relaydeck.notifications.events import record_database_change
 from relaydeck.secret import Secret
 from relaydeck.settings.model import Settings
 from relaydeck.store.database import ShowProgress, without_progress
-from relaydeck.store.migrate import newest_version
+from relaydeck.store.migrate import migrate, newest_version
+from relaydeck.store.sqlite import SqliteDatabase
+from relaydeck.store.write_signal import WriteSignal
 from tests.conftest import DEMO
 from tests.provisioning.conftest import ProvisionedHome
 from tests.support.running import free_port, make_token, run_command
@@ -453,6 +455,17 @@ def test_a_database_of_a_newer_program(provisioned: Path) -> None:
         connection.execute("INSERT INTO schema_versions (version, applied_at) VALUES (999, '')")
         connection.commit()
     assert examined(provisioned)["schema"].result == "FAIL"
+
+
+def test_a_database_of_an_older_program_is_not_damaged(home: Path) -> None:
+    home.mkdir()
+    with closing(SqliteDatabase(home / "relaydeck.db", WriteSignal(home / "signal"))) as database:
+        migrate(database, to=newest_version() - 1)
+        database.writer.execute(
+            "INSERT INTO tokens (name, kind, digest, created_at, revision) VALUES ('t', 'api', x'00', 1, 1)"
+        )
+    found = examined(home)
+    assert (found["database"].result, found["schema"].result, "tokens" in found) == ("ok", "warn", False)
 
 
 def test_a_file_that_is_no_database(provisioned: Path) -> None:

@@ -49,6 +49,7 @@ def test_a_home_that_is_not_ready(home: Path) -> None:
         "webhooks": "warn",
     }
     assert shown["owner tokens"].remark.startswith("without an expiry: 'boss', 'root'; ")
+    assert "a token named console-ACCOUNT is made for links to the console" in shown["owner tokens"].remark
     assert shown["webhooks"].remark.startswith("without a signing key: 'open'; ")
     assert shown["plain signers"].remark.startswith("1 signer of the type plain; ")
 

@@ -12,7 +12,7 @@ import pytest
 
 from pages.json_output import schema_of_shape
 from relaydeck.cli.estimate import plot
-from relaydeck.fees.report import Backtest
+from relaydeck.fees.backtest import Backtest
 from tests.proofs.paid.kinds import SIGNED, prepared
 from tests.proofs.paid.nodes import geth_chain, hardhat_chain, op_stack_chain
 from tests.support.fee_chain import Chain

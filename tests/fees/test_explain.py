@@ -90,8 +90,8 @@ def test_the_policy(policies: Policies, cap: str | None, receivers: list[str]) -
 
 
 def test_gas_that_a_node_estimated() -> None:
-    found = Gas(21_000, "eth_simulateV1", 26_000, {"to": TO}, node="node.example")
-    assert steps(lambda trace: explain.gas(trace, found)) == [
+    found = Gas(21_000, "eth_simulateV1", 26_000, {"to": TO})
+    assert steps(lambda trace: explain.gas(trace, found, "node.example")) == [
         {
             "step": "gas",
             "gas": "21000",
@@ -105,7 +105,7 @@ def test_gas_that_a_node_estimated() -> None:
 
 def test_gas_that_the_transaction_sets() -> None:
     source = "the transaction's own limit (gas_limit_estimation is off)"
-    assert steps(lambda trace: explain.gas(trace, Gas(9, "", None, {}))) == [
+    assert steps(lambda trace: explain.gas(trace, Gas(9, "", None, {}), "")) == [
         {"step": "gas", "gas": "9", "source": source}
     ]
 

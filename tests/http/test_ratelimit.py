@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relaydeck.http.ratelimit import RateLimiter
+from relaydeck.http.ratelimit import Allowance, RateLimiter
 from tests.support.running import Running, clean_environment, pipes
 from tests.support.seeding import fill, issue, relayer
 
@@ -101,6 +101,14 @@ def test_a_second_user_of_the_table_continues_where_a_lone_one_left_a_full_bucke
     assert admitted(first, 100) == 7
 
 
+def test_requests_with_an_allowance_of_their_own_count_for_the_common_one(table: Path, clock: Clock) -> None:
+    limiter, own = RateLimiter(table, 1, 10, clock), Allowance(1, 10)
+    assert admitted(limiter, 1) == 1  # of a full bucket
+    clock.now += 5 * SECOND
+    assert sum(limiter.take(1, own)[0] for _ in range(20)) == 10
+    assert admitted(limiter, 20) == 0
+
+
 def test_slots_are_apart(table: Path, clock: Clock) -> None:
     limiter = RateLimiter(table, 1, 3, clock)
     assert [admitted(limiter, 10, slot) for slot in (1, 2, 4095, 4096, 70_000)] == [3] * 5
@@ -186,7 +194,7 @@ def test_a_steady_client_at_the_rate_is_never_refused(
 HAMMER = """
 import sys
 from pathlib import Path
-from relaydeck.http.ratelimit import RateLimiter
+from relaydeck.http.ratelimit import Allowance, RateLimiter
 limiter = RateLimiter(Path(sys.argv[1]), 1000, int(sys.argv[2]), lambda: 5_000_000_000)
 print("ready", flush=True)
 sys.stdin.readline()

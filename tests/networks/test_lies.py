@@ -1,7 +1,6 @@
 """Estimates over a real node beside nodes that are faulty or lie: stand-ins for those, in front of the same node."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from decimal import Decimal
@@ -20,9 +19,10 @@ from tests.networks.lying_proxy import LIES, LyingProxy
 from tests.node.process import HARDHAT, running
 from tests.support.fee_chain import HARDHAT_KEY, Chain
 from tests.support.fee_scene import ask, network, transaction
+from tests.support.lengths import times
 
-ESTIMATES = 300
-BESIDE_EVERY_FAULT = int(os.environ.get("ESTIMATES_BESIDE_EVERY_FAULT", "75"))  # with 300 it takes minutes
+ESTIMATES = times(300, short=60)
+BESIDE_EVERY_FAULT = times(75, short=50, setting="ESTIMATES_BESIDE_EVERY_FAULT")  # with 300 it takes minutes
 # What one node says against another, and no block shows.
 TOLD_APART_BY_TWO = ("low", "high", "low_tips", "high_tips")
 # Fee data are read again for almost every estimate. The healthy node has more time than a busy machine needs.
@@ -120,29 +120,33 @@ async def test_no_estimate_fails_or_is_wrong_over_websockets(chain: Chain, lie: 
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 @pytest.mark.parametrize("lie", LIES)
-async def test_none_of_300_fails_or_is_wrong_over_websockets(chain: Chain, lie: str) -> None:
+async def test_none_of_many_fails_or_is_wrong_over_websockets(chain: Chain, lie: str) -> None:
     async with beside(chain, lie, healthy=2, websocket=True) as where:
         assert await wrong_of(chain, where, ESTIMATES) == []
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 @pytest.mark.parametrize(
     "lie", ["lagging", "low_forged", "high_forged", "slow", "hanging", "rate_limited", "wrong_chain"]
 )
-async def test_none_of_300_fails_or_is_wrong_with_a_node_that_requires_a_header(chain: Chain, lie: str) -> None:
+async def test_none_of_many_fails_or_is_wrong_with_a_node_that_requires_a_header(chain: Chain, lie: str) -> None:
     async with behind_a_gate(chain, lie) as where:
         assert await wrong_of(chain, where, ESTIMATES) == []
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 @pytest.mark.parametrize("lie", LIES)
-async def test_none_of_300_fails_or_is_wrong_beside_two_healthy_nodes(chain: Chain, lie: str) -> None:
+async def test_none_of_many_fails_or_is_wrong_beside_two_healthy_nodes(chain: Chain, lie: str) -> None:
     async with beside(chain, lie, healthy=2) as where:
         assert await wrong_of(chain, where, ESTIMATES) == []
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 async def test_none_is_wrong_beside_every_fault_at_once(chain: Chain) -> None:
     """With one healthy node among liars, estimates are right or fail: nothing shows who lies."""
     lies = ("lagging", "frozen", "low", "high", "gas", "slow", "hanging", "rate_limited", "wrong_chain")
@@ -151,12 +155,13 @@ async def test_none_is_wrong_beside_every_fault_at_once(chain: Chain) -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 async def test_a_poison_transaction_repeated_fails_no_other_estimate(chain: Chain) -> None:
     """It reverts, and the stand-in sends that with HTTP 500; after each one an estimate of another caller."""
     reverting = creation("fd")
     estimator = Estimator(OPTIONS)
     async with beside(chain, "http_500_errors", healthy=0) as where:
-        for number in range(150):
+        for number in range(ESTIMATES // 2):
             with pytest.raises(RpcFailure, match=r"revert|reason"):
                 await ask(estimator, where, reverting)
             assert await ask(estimator, where, transaction(number))

@@ -5,7 +5,6 @@ the estimate fails and names the disagreement.
 """
 
 import asyncio
-import os
 import random
 import time
 from collections import Counter
@@ -28,12 +27,13 @@ from tests.networks.lying_proxy import SECRETS, LyingProxy
 from tests.node.process import running_anvil
 from tests.support.fee_chain import HARDHAT_KEY, Chain, call_data
 from tests.support.fee_scene import ask, network, token
+from tests.support.lengths import times
 
 OPTIONS = FeeOptions(deadline=60.0, try_timeout=20.0, cache_age=0.0)
 TWO_HOURS = 7200
 STUCK = "stuck for two hours"
 TIP = 2 * 10**10
-MANY = int(os.environ.get("LYING_POOL_ESTIMATES", "40"))  # with 300 it takes minutes
+MANY = times(40, short=25, setting="LYING_POOL_ESTIMATES")  # with 300 it takes minutes
 
 
 class Scene(NamedTuple):
@@ -189,6 +189,7 @@ async def test_with_an_honest_majority_no_estimate_is_wrong_or_fails(scene: Scen
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 @pytest.mark.parametrize("case", MAJORITY, ids=str)
 async def test_none_of_many_is_wrong_or_fails_with_an_honest_majority(scene: Scene, case: Case) -> None:
     assert await outcomes(scene, case, MANY) == (Counter(right=MANY), set())
@@ -205,6 +206,7 @@ async def test_without_an_honest_majority_no_estimate_is_wrong(scene: Scene, cas
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 @pytest.mark.parametrize("case", MINORITY, ids=str)
 async def test_none_of_many_is_wrong_without_an_honest_majority(scene: Scene, case: Case) -> None:
     assert (await outcomes(scene, case, MANY))[0]["wrong"] == 0

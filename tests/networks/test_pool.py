@@ -337,6 +337,7 @@ async def test_each_url_can_be_examined() -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 @pytest.mark.parametrize("seed", range(12))
 async def test_flapping_nodes_in_every_mix(seed: int) -> None:
     """Moods change all the time, one node stays healthy: every call is answered where one node decides."""

@@ -12,13 +12,13 @@ from msgspec import UNSET
 
 from relaydeck.log import Log
 from relaydeck.notifications import delivery_queries, events, notification_changes
-from relaydeck.notifications.delivery_queries import DeliveryRow
 from relaydeck.notifications.delivery_queue import AttemptRecord
 from relaydeck.notifications.dispatcher import Dispatcher
 from relaydeck.notifications.model import EventKind, Notification
 from relaydeck.relayers.relayer_changes import event_data
 from relaydeck.secret import Secret
 from relaydeck.settings.model import Settings
+from relaydeck.store.database import Row
 from relaydeck.store.open_store import Store
 from relaydeck.store.writer import Writer
 from tests.support.places import ENGINES
@@ -95,7 +95,7 @@ class Scene:
             await delivery.attempts.join()
         raise AssertionError("it does not come to rest")
 
-    def delivery(self, sequence: int) -> DeliveryRow:
+    def delivery(self, sequence: int) -> Row:
         (row,) = delivery_queries.list_deliveries(self.store.database.read, after=sequence - 1, limit=1)
         return row
 
@@ -106,7 +106,10 @@ class Scene:
         return found
 
     def attempts(self, sequence: int) -> list[AttemptRecord]:
-        return delivery_queries.list_attempts(self.store.database.read, self.delivery(sequence).id)
+        found = delivery_queries.list_attempts(self.store.database.read, self.delivery(sequence).id)
+        return [
+            AttemptRecord(each.at, each.duration_ms, each.status, each.problem or "", each.answer) for each in found
+        ]
 
     def states(self) -> list[str]:
         return [row.state for row in delivery_queries.list_deliveries(self.store.database.read)]

@@ -8,7 +8,8 @@ from tests.notifications.test_sharing import on_postgresql
 
 def lose_events(scene: Scene, after: int) -> None:
     """As a standby would lack them that is promoted."""
-    scene.store.database.write_unversioned("DELETE FROM events WHERE seq > :after RETURNING seq", {"after": after})
+    with scene.store.database.transaction() as transaction:
+        transaction.execute("DELETE FROM events WHERE seq > :after", {"after": after})
 
 
 @on_postgresql

@@ -119,7 +119,7 @@ async def test_deliveries_are_listed_by_what_people_look_for(scene: Scene) -> No
     found = delivery_queries.list_deliveries(read, 1, condition="d.relayer_id = :id", values={"id": "r1"})
     assert [row.sequence for row in found] == [3]
     (dead,) = delivery_queries.list_deliveries(read, condition="d.state = 'dead'")
-    assert (dead.last_status, dead.last_problem) == (410, "")
+    assert (dead.last_status, dead.last_problem) == (410, None)
 
 
 def replay(scene: Scene, sequence: int) -> bool:

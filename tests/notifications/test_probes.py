@@ -111,7 +111,7 @@ async def test_a_delivery_shows_its_newest_attempts(scene: Scene) -> None:
         rows = [(1, moment, 1, 500, "", "") for moment in range(1, 121)]
         transaction.insert("attempts", ("delivery", "started_at", "duration", "status", "problem", "answer"), rows)
     shown = delivery_queries.list_attempts(scene.store.database.read, scene.delivery(1).id)
-    assert [each.started_at for each in shown] == list(range(21, 121))
+    assert [each.at for each in shown] == list(range(21, 121))
 
 
 async def test_what_waits_is_sent_at_once_without_counting(scene: Scene) -> None:

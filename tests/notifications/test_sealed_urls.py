@@ -83,7 +83,7 @@ def test_a_home_that_an_earlier_version_serves_is_not_migrated(home: Path) -> No
     create_master_key(home / "master.key")
     with closing(SqliteDatabase(home / "relaydeck.db", WriteSignal(home / "run" / "write-signal"))) as database:
         migrate(database, to=URLS_SINCE - 1)
-        Vault(database, home / "master.key").add_data_key(SqliteTransaction(database.writer), 0)
+        Vault(database, home / "master.key").add_data_key(SqliteTransaction(database.writer, lambda _: None), 0)
     worker = Metrics(home / "run" / "metrics-1")
     worker.claim_row()
     refused = run_command(home, "token", "list")
@@ -100,7 +100,7 @@ def test_a_url_that_an_earlier_version_stored_is_sealed_by_the_upgrade(home: Pat
     create_master_key(home / "master.key")
     with closing(SqliteDatabase(home / "relaydeck.db", WriteSignal(home / "signal"))) as database:
         migrate(database, to=URLS_SINCE - 1)
-        transaction = SqliteTransaction(database.writer)
+        transaction = SqliteTransaction(database.writer, lambda _: None)
         Vault(database, home / "master.key").add_data_key(transaction, 0)
         transaction.execute(
             "INSERT INTO notifications (id, type, url, origin, created_at, revision)"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from relaydeck.log import Log
-from relaydeck.process.background import Backoff, TaskSet, TurnLoop
+from relaydeck.process.background import Backoff, TaskSet, TimeLimit, TimeLimits, TurnLoop
 
 LOG = Log(as_json=True, level="error")
 
@@ -31,8 +31,78 @@ async def test_cancelling_ends_every_task() -> None:
     assert ([task.cancelled() for task in started], len(tasks)) == ([True] * 3, 0)
 
 
+def in_seconds(limits: TimeLimits, seconds: float) -> TimeLimit:
+    return limits.until(asyncio.get_running_loop().time() + seconds)
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_a_block_ends_when_it_is_late_and_its_task_goes_on() -> None:
+    limits = TimeLimits()
+    for _ in range(2):
+        with pytest.raises(TimeoutError), in_seconds(limits, 0.01):
+            await never()
+    task = asyncio.current_task()
+    assert task is not None
+    assert (task.cancelling(), limits.blocks) == (0, set())
+
+
+async def test_the_first_of_many_blocks_is_the_first_to_end() -> None:
+    limits, ended = TimeLimits(), []
+
+    async def work(seconds: float) -> None:
+        with pytest.raises(TimeoutError), in_seconds(limits, seconds):
+            await never()
+        ended.append(seconds)
+
+    await asyncio.gather(*map(work, [0.06, 0.02, 0.04]))
+    assert ended == [0.02, 0.04, 0.06]
+
+
+async def test_a_block_that_is_moved_ends_at_the_new_moment() -> None:
+    limits, loop = TimeLimits(), asyncio.get_running_loop()
+    with pytest.raises(TimeoutError), in_seconds(limits, 600) as limit:
+        limit.move(loop.time())
+        await never()
+
+
+async def test_what_is_done_in_time_is_not_ended_later() -> None:
+    limits = TimeLimits()
+    with in_seconds(limits, 0.01):
+        await asyncio.sleep(0)
+    with pytest.raises(TimeoutError), in_seconds(limits, 0.03):  # the timer of the first block has fired by then
+        await never()
+
+
+async def test_a_task_that_somebody_cancels_stays_cancelled_even_if_it_is_late() -> None:
+    limits = TimeLimits()
+
+    async def work() -> None:
+        with in_seconds(limits, 0.0):
+            await never()
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    (limit,) = limits.blocks
+    limit.end_if_late(asyncio.get_running_loop().time() + 1)
+    task.cancel()
+    await asyncio.wait([task])
+    assert (task.cancelled(), limits.blocks) == (True, set())
+
+
+async def test_another_error_of_a_late_block_is_raised_as_it_is() -> None:
+    limits = TimeLimits()
+    with pytest.raises(ZeroDivisionError), in_seconds(limits, 0.01):
+        try:
+            await never()
+        except asyncio.CancelledError:
+            raise ZeroDivisionError from None
+
+
 async def turns_of(loop: TurnLoop, enough: asyncio.Event) -> None:
-    running = asyncio.create_task(loop.run())
+    running = asyncio.create_task(loop.run(loop.wait))
     async with asyncio.timeout(60):
         await enough.wait()
     running.cancel()

@@ -46,14 +46,6 @@ async def test_what_it_raises_comes_back() -> None:
     assert threads.end()
 
 
-async def test_each_thread_enters_first() -> None:
-    entered: list[str] = []
-    threads = SideThreads(2, "side", lambda: entered.append(threading.current_thread().name))
-    await threads.run(int)
-    assert threads.end()
-    assert sorted(entered) == ["side-0", "side-1"]
-
-
 async def test_what_was_cancelled_before_its_turn_is_not_done() -> None:
     threads, first, done = SideThreads(1, "side"), threading.Event(), list[str]()
     under_way = asyncio.create_task(threads.run(first.wait))

@@ -5,7 +5,6 @@ bound, which is longer on a busy machine: there the processes get a part of the 
 The environment variable APPLIED_RELAYERS sets another number of relayers.
 """
 
-import os
 import resource
 import subprocess
 import threading
@@ -17,12 +16,13 @@ from typing import NamedTuple
 import pytest
 
 from tests.proofs.large_file import large_file
+from tests.support.lengths import times
 from tests.support.places import ENGINES
 from tests.support.running import COMMAND, Running, ask, clean_environment, make_token, run_command
 
 pytestmark = pytest.mark.prove
 
-RELAYERS = int(os.environ.get("APPLIED_RELAYERS", "100000"))
+RELAYERS = times(100_000, short=25_000, setting="APPLIED_RELAYERS")
 OWN_URL = 'custom_rpc_urls = [{{ url = "http://127.0.0.1:9/{number}", weight = 1 }}]\n'
 LONGEST_WAIT = 5.0  # seconds, on an idle machine
 MEASUREMENTS = 3  # at most: a stall of the machine may spoil one

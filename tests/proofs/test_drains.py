@@ -5,7 +5,6 @@
 
 import http.client
 import json
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,13 +16,14 @@ import pytest
 from tests.proofs.balancer import balancing_without_retries, up
 from tests.proofs.fleet import Replica
 from tests.support import shapes
+from tests.support.lengths import times
 from tests.support.places import choose
 from tests.support.postgres import PostgresServer
 from tests.support.running import ask, eventually, run_command
 
 pytestmark = pytest.mark.prove
 
-DRAINS = int(os.environ.get("RELAYDECK_DRAINS", "10"))
+DRAINS = times(10, short=4, setting="RELAYDECK_DRAINS")
 CLIENTS = 6
 SIGNERS = "/api/v1/signers"
 

@@ -21,10 +21,11 @@ from relaydeck.networks.model import RpcUrl
 from relaydeck.networks.node_rule import UNGUARDED
 from relaydeck.notifications.sender import Sender
 from tests.proofs.flooding_peer import HTTP_FLOODS, RPC_FLOODS, WEBSOCKET_FLOODS
+from tests.support.lengths import times
 from tests.support.running import pipes
 
 pytestmark = pytest.mark.prove
-SECONDS, CALLS = 1.5, 8
+SECONDS, CALLS = times(3, short=1) / 2, 8
 # Of 180 measurements beside other work on two cores, the longest turn took 0.035 s, more than half of it for 6,100 page
 # faults, and most took less than 0.01 s. A turn that fails the proof says what it consisted of. On a virtual machine
 # the time of a thread has what the host took away as well; a peer that holds the loop does so in every attempt.

@@ -17,7 +17,7 @@ from tests.support import shapes
 from tests.support.running import Running, free_port, run_command
 from tests.support.seeding import fill, issue, relayer
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
 SIGNERS = "/api/v1/signers"
 NOTIFICATION = "/api/v1/notifications/pager"

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.proofs.generated_requests import operations, run
+from tests.support.lengths import times
 
-REQUESTS = 10_000
+REQUESTS = times(10_000, short=4_000)
 
 
 @pytest.mark.prove

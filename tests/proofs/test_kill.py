@@ -12,12 +12,13 @@ import pytest
 from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_types import Config
 from tests.support import shapes
+from tests.support.lengths import times
 from tests.support.running import Running
 from tests.support.seeding import issue, opened
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
-ROUNDS = 200
+ROUNDS = times(200, short=30)
 CONNECTIONS = 16
 BETWEEN_KILLS = 40  # acknowledged creates of a round before it is killed
 
@@ -84,7 +85,7 @@ def opened_configs(home: Path) -> dict[str, tuple[str, Config]]:
         return {row.id: (row.type, signer_changes.opened(row, store.vault).config) for row in rows}
 
 
-def test_200_rounds_of_kill_9_lose_halve_and_repeat_nothing(home: Path) -> None:
+def test_kill_9_in_many_rounds_loses_halves_and_repeats_nothing(home: Path) -> None:
     token = issue(home)
     acknowledged: list[str] = []
     for round_number in range(ROUNDS):

@@ -5,7 +5,6 @@ more relayers than CI does.
 """
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ import pytest
 
 from tests.proofs import fill
 from tests.proofs.test_changes import STATE
+from tests.support.lengths import times
 from tests.support.places import choose
 from tests.support.postgres import PostgresServer
 from tests.support.running import ask
@@ -25,7 +25,7 @@ from tests.support.versions import TODAY, RunningVersion, environment_of, run_ve
 pytestmark = pytest.mark.prove
 
 BEFORE = "cb1ec1f"
-RELAYERS = int(os.environ.get("RELAYDECK_PROOF_RELAYERS", "30000"))
+RELAYERS = times(30_000, short=10_000, setting="RELAYDECK_PROOF_RELAYERS")
 LONGEST_GAP = 2.0  # seconds without a write
 FACTOR, START = 2, 2.0  # of an estimate; seconds that a command takes to start on a busy machine
 SETTINGS = {"monitor_interval_seconds": "0", "log_level": "warning"}

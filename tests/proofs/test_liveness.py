@@ -58,6 +58,7 @@ def probe(port: int, path: str) -> Answer | None:
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_a_worker_that_stops_is_not_ready_then_not_alive_and_recovers(tmp_path: Path) -> None:
     port = free_port()
     with Running(tmp_path / "home", "--workers", "2", operations_address=f"127.0.0.1:{port}") as running:
@@ -82,6 +83,7 @@ def test_a_worker_that_stops_is_not_ready_then_not_alive_and_recovers(tmp_path: 
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_a_worker_that_can_open_no_file_is_replaced(tmp_path: Path) -> None:
     port = free_port()
     with Running(tmp_path / "home", operations_address=f"127.0.0.1:{port}") as running:
@@ -96,6 +98,7 @@ def test_a_worker_that_can_open_no_file_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.parallel
 def test_a_silent_connection_of_the_probes_is_not_taken_for_an_absent_database(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

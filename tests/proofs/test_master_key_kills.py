@@ -30,13 +30,14 @@ from relaydeck.store.changes import ChangeContext
 from relaydeck.store.open_store import Store, open_store_at
 from relaydeck.store.sealing import RowProofs
 from relaydeck.store.vault import MasterKey, open_keyring, read_master_keys
+from tests.support.lengths import times
 from tests.support.places import ENGINES, choose, place_of
 from tests.support.postgres import PostgresServer
 from tests.support.running import Answer, Running, clean_environment, run_command, start_command
 
 pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
-KILLS = int(os.environ.get("RELAYDECK_ROTATION_KILLS", "12"))
+KILLS = times(12, short=6, setting="RELAYDECK_ROTATION_KILLS")
 TOKENS = 400
 SETTINGS = {"rate_limit_per_second": "0", "log_level": "error"}
 ROTATE = ("key", "rotate", "--master")

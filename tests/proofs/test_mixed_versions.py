@@ -29,7 +29,7 @@ from tests.support.running import Answer, eventually, free_port
 from tests.support.versions import TODAY, RunningVersion, run_version, try_version
 from tests.test_end_to_end import TRANSFER
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
 BEFORE, FENCED, OLDEST = "bd6df5e0", "9416169", "fb61813"
 CLIENTS = 4
@@ -46,7 +46,7 @@ SETTINGS = {
 # What the clock, chance or the order of the clients decides, and words that another version has changed.
 VOLATILE = re.compile(
     r".*_at|at|since|until|start|end|.*time|timestamp|moment|sequence|revision|hash|head|token|milliseconds|instance|"
-    r"duration_ms|seconds_old|points|balances?|states|unknown|entries|signer_check|detail"
+    r"duration_ms|seconds_old|points|balances?|states|unknown|entries|signer_check|detail|last_used_from"
 )
 _READ = (
     "export",

@@ -14,7 +14,7 @@ from tests.support.pooler import PgBouncer
 from tests.support.postgres import PostgresServer
 from tests.support.running import Running, free_port, make_token, run_command
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 SHARED = "is behind a pooler in transaction mode"
 
 

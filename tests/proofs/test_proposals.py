@@ -133,8 +133,11 @@ async def _run(store: Store, name: str, call: Call, acting: ActingThen) -> None:
         await acting.between()
     try:
         if isinstance(outcome, OwnTransaction):
-            work: Any = partial(make_or_propose, operation=operation, call=call, change=outcome.change)
-            await outcome.transact(acting.context_of, work)
+
+            def work(transaction: Transaction, vault: Vault) -> Any:
+                return make_or_propose(acting.context_of(transaction, vault), operation, call, outcome.change)
+
+            await outcome.transact(work)
         else:
             with store.database.transaction() as transaction:
                 make_or_propose(acting.context_of(transaction), operation, call, outcome)

@@ -1,4 +1,4 @@
-"""Ten thousand relayers applied over HTTP, with the command or the service killed half way: nothing or everything.
+"""Thousands of relayers applied over HTTP, with the command or the service killed half way: nothing or everything.
 
 The moments of the kills are spread over the time that an undisturbed apply takes here.
 """
@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.proofs.large_file import large_file
+from tests.support.lengths import times
 from tests.support.running import COMMAND, Running, clean_environment, make_token, run_command
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
-RELAYERS = 10_000
+RELAYERS = times(10_000, short=3_000)
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)  # of an undisturbed apply, at which a process is killed
 
 

@@ -1,7 +1,7 @@
 """Three replicas and a balancer under load, and everything they stand on failing in turn.
 
 For a minute a replica is killed whenever the other two are ready; meanwhile the database is restarted, and
-later crashes, and Valkey is gone for ten seconds. What was acknowledged must be there, once; every event must
+later crashes, and Valkey is gone for some seconds. What was acknowledged must be there, once; every event must
 arrive; the limit holds as documented; nothing is answered but what is documented; and it ends well.
 """
 
@@ -32,6 +32,7 @@ from tests.proofs.test_changes import (
     switched,
 )
 from tests.proofs.test_kill import opened_configs
+from tests.support.lengths import times
 from tests.support.places import choose
 from tests.support.postgres import PostgresServer
 from tests.support.receiver import Receiver
@@ -41,11 +42,11 @@ from tests.support.valkey import Valkey
 
 pytestmark = pytest.mark.prove
 
-MINUTE = 60
+SECONDS = times(60, short=40)
 REPLICAS, RATE, BURST = 3, 5, 10
 CREATORS, CHANGERS, LISTERS, LIMITED = 4, 4, 2, 2
-RESTART_AT, CRASH_AT = 12, 42  # seconds from the beginning
-VALKEY_AWAY = (24, 34)
+RESTART_AT, CRASH_AT = 0.2 * SECONDS, 0.7 * SECONDS
+VALKEY_AWAY = (0.4 * SECONDS, 0.6 * SECONDS)
 BACK_WITHIN = 45  # seconds; a quiet machine needs less than two
 DURABLE = ("fsync=on", "full_page_writes=on")
 SETTINGS = {
@@ -130,7 +131,7 @@ def bring_about_faults(scene: Scene, fleet: Fleet) -> Faults:
         dice, kills, last = random.Random(6), 0, began
         for victim in cycle(scene.replicas):
             fleet.await_ready(120, but=victim)
-            if time.monotonic() > began + MINUTE:
+            if time.monotonic() > began + SECONDS:
                 return kills, last
             time.sleep(dice.uniform(0, 0.3))
             victim.kill()

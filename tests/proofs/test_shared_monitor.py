@@ -9,6 +9,7 @@ import pytest
 
 from relaydeck.networks.model import RpcUrl
 from relaydeck.relayers import relayer_rows
+from tests.support.lengths import times
 from tests.support.places import choose
 from tests.support.postgres import PostgresServer
 from tests.support.recording_node import RecordingNode
@@ -16,10 +17,10 @@ from tests.support.running import Running
 from tests.support.seeding import fill, opened, relayer
 from tests.support.stored_rows import create_row
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
 RELAYERS = 300
-ROUNDS = 3
+ROUNDS = times(3, short=2)
 # Longer than a busy machine stands still: a replica that loses its lease or misses a round is another proof.
 SETTINGS = {"monitor_interval_seconds": "4", "lease_seconds": "10"}
 

@@ -1,4 +1,4 @@
-"""2,000 connections with unfinished bodies, in four waves: memory stays bounded, and lists are answered meanwhile."""
+"""2,000 connections with unfinished bodies, in waves: memory stays bounded, and lists are answered meanwhile."""
 
 import json
 import subprocess
@@ -11,11 +11,13 @@ import pytest
 from tests.console.conftest import Operator
 from tests.http.test_refused_requests import KINDS, left_behind
 from tests.proofs.unfinished_bodies import OPERATIONS
+from tests.support.lengths import times
 from tests.support.running import Running, ask, children
 from tests.support.seeding import issue
 
 pytestmark = pytest.mark.prove
-WAVES, CONNECTIONS = 4, 2000
+WAVES, CONNECTIONS = times(4, short=2), 2000
+REFUSALS = times(10_000, short=3_000)  # of each kind
 FILES = "8192"  # started as a program of its own, which has only what it needs in memory
 MOST_MEMORY = 256_000_000
 RECOVERY_SECONDS = 60.0
@@ -85,5 +87,5 @@ def test_unfinished_bodies_take_little_memory_and_give_it_back(tmp_path: Path) -
     assert (unanswered, most < MOST_MEMORY, given_back, slowest < LONGEST_SECONDS) == (0, True, True, True)
 
 
-def test_10000_refusals_of_each_kind_leave_nothing_in_memory(tmp_path: Path) -> None:
-    assert left_behind(tmp_path, 10_000) == {kind: [int(kind[:3]), {}] for kind in KINDS}
+def test_refusals_of_each_kind_leave_nothing_in_memory(tmp_path: Path) -> None:
+    assert left_behind(tmp_path, REFUSALS) == {kind: [int(kind[:3]), {}] for kind in KINDS}

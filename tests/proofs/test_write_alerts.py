@@ -23,7 +23,7 @@ from tests.support.prometheus import Prometheus
 from tests.support.running import Running, eventually
 from tests.support.seeding import fill, issue, relayer
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
 ALERT = "RelaydeckWritesStopped"
 LONGEST_SILENCE = 120.0  # seconds

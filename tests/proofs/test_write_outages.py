@@ -27,7 +27,7 @@ from tests.support.postgres_pair import PostgresPair
 from tests.support.running import Running, clean_environment, eventually, pipes, run_command
 from tests.support.seeding import fill, issue, relayer
 
-pytestmark = pytest.mark.prove
+pytestmark = [pytest.mark.prove, pytest.mark.parallel]
 
 SIGNERS = "/api/v1/signers"
 SIGNER = {"type": "plain", "config": {"key": "11" * 32}}

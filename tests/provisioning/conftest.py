@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from relaydeck.provisioning.apply import UNCHANGED, Apply, FilePlanner
-from relaydeck.provisioning.file import read_file
-from relaydeck.provisioning.mistakes import MistakenFile
+from relaydeck.errors import MistakenDocument
+from relaydeck.provisioning.apply import Apply
+from relaydeck.provisioning.mistakes import Mistake
 from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.references import Resolver
-from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from relaydeck.store.sealing import Place
+from tests.support.declared import read_file, run_apply
 from tests.support.places import ENGINES
 from tests.support.seeding import open_home
 
@@ -65,10 +64,10 @@ class ProvisionedHome:
         self.folder = folder
         self.store = open_home(folder)
 
-    def _planner(self, text: str | bytes, environment: dict[str, str] | None, prune: bool) -> FilePlanner:
+    def _apply(self, text: str | bytes, environment: dict[str, str] | None, prune: bool, **making: Any) -> Apply:
         content = text if isinstance(text, bytes) else text.encode()
         file = read_file(content, Resolver(environment or {}, self.folder.parent))
-        return FilePlanner(file, prune, refusal=partial(MistakenFile, "the file", remedy=UNCHANGED))
+        return Apply(self.store, file, prune, **making)
 
     def apply(
         self,
@@ -79,13 +78,11 @@ class ProvisionedHome:
         actor: str = "apply",
         **making: Any,
     ) -> Plan:
-        planner = self._planner(text, environment, prune)
-        return Apply(self.store, planner, KnownAddresses(), **making).run_for(actor, 1_800_000_000)
+        return run_apply(self._apply(text, environment, prune, **making), actor)
 
     def plan(self, text: str | bytes, *, environment: dict[str, str] | None = None, prune: bool = False) -> Plan:
-        database, planner = self.store.database, self._planner(text, environment, prune)
-        with database.snapshot():
-            return planner.plan(database.read, self.store.vault, KnownAddresses())
+        with self.store.database.snapshot():
+            return self._apply(text, environment, prune).make_plan()
 
     def mistakes(
         self, text: str | bytes, *, environment: dict[str, str] | None = None, prune: bool = False
@@ -97,9 +94,9 @@ class ProvisionedHome:
         return found
 
     def mistakes_of(self, apply: Callable[[], object]) -> list[str]:
-        with pytest.raises(MistakenFile) as refused:
+        with pytest.raises(MistakenDocument) as refused:
             apply()
-        return [str(each) for each in refused.value.mistakes]
+        return [str(Mistake(**each)) for each in refused.value.members["mistakes"]]
 
     def rows(self, sql: str) -> list[Any]:
         return self.store.database.read(sql)

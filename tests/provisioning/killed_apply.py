@@ -8,14 +8,13 @@ import signal
 import sys
 from pathlib import Path
 
-from relaydeck.provisioning.apply import Apply, FilePlanner
-from relaydeck.provisioning.file import read_file
+from relaydeck.provisioning.apply import Apply
 from relaydeck.provisioning.references import Resolver
 from relaydeck.settings.values import DatabaseUrl
-from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.open_store import Store, open_store_at
+from tests.support.declared import read_file
 
 POINTS = ("prepared", "staged", "locked", "written")
 
@@ -25,8 +24,7 @@ def kill() -> None:
 
 
 def apply(store: Store, content: bytes, point: str) -> None:
-    planner = FilePlanner(read_file(content, Resolver({}, Path())), False)
-    apply, (database, vault) = Apply(store, planner, KnownAddresses()), store
+    apply, (database, vault) = Apply(store, read_file(content, Resolver({}, Path())), False), store
 
     def reach(reached: str) -> None:
         if reached == point:

@@ -9,12 +9,10 @@ import pytest
 from relaydeck.credentials.people import EVERY_PROOF
 from relaydeck.errors import NotPossible
 from relaydeck.notifications.model import EventKind
-from relaydeck.provisioning.apply import Apply, FilePlanner, Outdated
-from relaydeck.provisioning.file import read_file
+from relaydeck.provisioning.apply import Apply, Outdated
 from relaydeck.provisioning.plan import Step
 from relaydeck.provisioning.references import Resolver
 from relaydeck.relayers import relayer_changes
-from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store import audit
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.changes import ChangeContext
@@ -22,6 +20,7 @@ from relaydeck.store.rotation import Rotation
 from relaydeck.store.sealed_columns import check_all
 from relaydeck.store.sealing import sealing_key_of
 from tests.provisioning.conftest import NETWORK, NOTIFICATION, RELAYER, SIGNER, WHOLE, ProvisionedHome, lines
+from tests.support.declared import read_file
 
 OTHER_SIGNER = SIGNER.replace('"ops"', '"other"')
 OTHER_NETWORK = NETWORK.replace("sepolia", "holesky")
@@ -180,8 +179,8 @@ def test_a_plan_is_not_valid_in_another_history(provisioned: ProvisionedHome, tm
         for home in (provisioned, promoted):
             home.apply(WHOLE)
         provisioned.apply(WHOLE + two)
-        planner = FilePlanner(read_file((WHOLE + two.replace("100", "7")).encode(), Resolver({}, tmp_path)), False)
-        apply, database = Apply(provisioned.store, planner, KnownAddresses()), provisioned.store.database
+        file = read_file((WHOLE + two.replace("100", "7")).encode(), Resolver({}, tmp_path))
+        apply, database = Apply(provisioned.store, file, False), provisioned.store.database
         with database.snapshot():
             apply.prepare()
         with promoted.store.database.transaction() as transaction, pytest.raises(Outdated):

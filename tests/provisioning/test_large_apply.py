@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 from relaydeck.provisioning import stored as stored_module
-from relaydeck.provisioning.apply import Apply, FilePlanner, take_step
-from relaydeck.provisioning.file import read_file
+from relaydeck.provisioning.apply import Apply, take_step
 from relaydeck.provisioning.references import Resolver
 from relaydeck.secret import Secret
 from relaydeck.settings.values import DatabaseUrl
 from relaydeck.signers import signer_changes
-from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.changes import ChangeContext
@@ -26,6 +24,7 @@ from relaydeck.store.database import Transaction
 from tests.provisioning.conftest import NETWORK, NOTIFICATION, RELAYER, SIGNER, ProvisionedHome
 from tests.provisioning.killed_apply import POINTS
 from tests.provisioning.test_beside_other_writes import Others, applies, verified
+from tests.support.declared import read_file
 from tests.support.places import ENGINES, place_of
 
 HEAD = NETWORK + SIGNER + NOTIFICATION
@@ -106,14 +105,14 @@ def test_a_relayer_of_many_that_somebody_creates_meanwhile(home: ProvisionedHome
     assert (others.prepared, len(plan.steps)) == (2, COUNT + 1)
 
 
-def file_planner(home: ProvisionedHome, text: str) -> FilePlanner:
-    return FilePlanner(read_file(text.encode(), Resolver({}, home.folder)), False)
+def apply_of(home: ProvisionedHome, text: str) -> Apply:
+    return Apply(home.store, read_file(text.encode(), Resolver({}, home.folder)), False)
 
 
 def test_an_apply_that_ends_at_any_point_leaves_nothing(home: ProvisionedHome) -> None:
     home.apply(HEAD)
     before, revision = home.rows(ENTRIES), home.revision
-    apply = Apply(home.store, file_planner(home, HEAD + relayers(COUNT)), KnownAddresses())
+    apply = apply_of(home, HEAD + relayers(COUNT))
 
     def interrupt(transaction: Transaction) -> None:
         apply.write(context_of(home)(transaction))
@@ -148,13 +147,13 @@ def test_a_work_that_does_not_write_the_plan_leaves_nothing_of_it(home: Provisio
     """A repeated request gets its first answer."""
     home.apply(HEAD)
     before = home.rows(ENTRIES)
-    apply = Apply(home.store, file_planner(home, HEAD + relayers(COUNT)), KnownAddresses())
+    apply = apply_of(home, HEAD + relayers(COUNT))
     assert apply.run(lambda transaction: transaction.revision) == home.revision
     assert (home.rows(ENTRIES), home.rows("SELECT count(*) FROM relayers")) == (before, [(0,)])
 
 
 def test_temporary_tables_are_gone_after_an_apply(home: ProvisionedHome) -> None:
-    apply, database = Apply(home.store, file_planner(home, HEAD), KnownAddresses()), home.store.database
+    apply, database = apply_of(home, HEAD), home.store.database
     tables = "pg_class WHERE relpersistence = 't'" if database.remote else "sqlite_temp_master"
     count = f"SELECT count(*) AS found FROM {tables}"
     assert apply.run(lambda transaction: transaction.all(count)[0].found) > 0

@@ -13,6 +13,7 @@ import pytest
 from release import artifacts
 from release.version import version_of
 from tests.release.test_artifacts import run
+from tests.support.released import released
 
 pytestmark = [pytest.mark.prove, pytest.mark.parallel]  # installs and serves: a minute each
 
@@ -38,6 +39,8 @@ def _programs() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if found := released("relaydeck-*.whl"):
+        return found
     target = tmp_path_factory.mktemp("pythons")
     artifacts.build_packages(ROOT, version_of(ROOT), target)
     return next(target.glob("relaydeck-*.whl"))

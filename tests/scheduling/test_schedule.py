@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from relaydeck.scheduling.schedule import Schedule, next_check_at
+from relaydeck.scheduling.schedule import Schedule, next_check_at, phase, sorted_phases
 
 INTERVAL = 60.0
 START = 1_700_000_000.0
@@ -98,6 +98,16 @@ def test_relayers_come_and_go() -> None:
     assert (len(made), bool(schedule([]))) == (9, False)
     (found,) = walked(made, [START, START + 60])
     assert sorted(found) == [3, 4, 5, 6, 7, 8, 9, 10, 11]
+
+
+@pytest.mark.parametrize("added", [1, 4, 5, 300])
+def test_numbers_join_others_in_the_order_of_their_phases_and_once(added: int) -> None:
+    made = Schedule(60.0)
+    made.replace(sorted_phases(range(0, 2000, 2)))
+    for _ in range(2):
+        made.add([2, *range(1, 2 * added, 2), 1])
+    found = [number for _, number in made.due(60.0, 5000)]
+    assert found == sorted({*range(0, 2000, 2), *range(1, 2 * added, 2)}, key=phase)
 
 
 def test_with_nobody_there_nothing_is_ever_due() -> None:

@@ -268,7 +268,7 @@ def dying(at: str, monkeypatch: pytest.MonkeyPatch, after: int) -> Iterator[None
         yield
 
 
-@pytest.mark.parametrize(("at", "after"), [("_write", 0), ("sync_folder", 0), ("_remove", 0), ("_remove", 2)])
+@pytest.mark.parametrize(("at", "after"), [("_write", 0), ("_remove", 0), ("_remove", 2)])
 def test_a_process_that_is_killed_loses_nothing(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, after: int
 ) -> None:

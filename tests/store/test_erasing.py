@@ -90,7 +90,7 @@ def test_a_reader_in_the_way_delays_the_erasing(home: Path) -> None:
 
 
 def test_a_key_that_an_apply_over_http_replaces_leaves_the_log_of_the_running_service(home: Path) -> None:
-    """The apply has a connection of its own, which the service also looks after."""
+    """The apply has a connection of its own."""
     admin = make_token(home, "admin", "--kind", "admin")
     with Running(home, token=admin) as service:
         assert service.ask("POST", "/admin/v1/apply", document("a first key of the receiver")).status == 200

@@ -108,3 +108,23 @@ def test_the_same_value_is_sealed_differently_each_time() -> None:
 
 def test_an_empty_keyring_has_no_active_key() -> None:
     assert (Keyring({}, PROOFS).active, Keyring({}, PROOFS).knows(1)) == (0, False)
+
+
+class _KeysOfAnotherThread:
+    """Another thread has read the new keys just before this one looks, which therefore finds no others."""
+
+    proofs: RowProofs
+
+    def refreshed(self, transaction: object) -> object:
+        return self
+
+    def looked_again(self) -> bool:
+        self.proofs.follow(RowProofs(b"new"))
+        return False
+
+
+def test_a_proof_holds_though_another_thread_has_read_its_key_meanwhile() -> None:
+    keys = _KeysOfAnotherThread()
+    keys.proofs = RowProofs(b"old", vault=keys)
+    assert keys.proofs.holds(RowProofs(b"new").of("tokens", ("ci",)), "tokens", ("ci",))
+    assert not keys.proofs.holds(RowProofs(b"other").of("tokens", ("ci",)), "tokens", ("ci",))

@@ -81,6 +81,10 @@ class ForkServer:
                 cwd=Path(__file__).parents[2],  # the first test that needs it may have left the folder
             )
 
+    def fileno(self) -> int:
+        """Of its control socket, for programs that have it run a command."""
+        return self._control.fileno()
+
     def run(self, arguments: Sequence[str], environment: Mapping[str, str], stdin: str, timeout: float) -> Done:
         """Run a command to its end; one that takes longer than `timeout` is killed."""
         with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:

@@ -2,12 +2,17 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pages.examples import Page
+from tests.support.fork_server import fork_server
+
+_FORKED = Path(__file__).with_name("forked_relaydeck.py")
 
 _VARIES = (
     (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "MOMENT"),
@@ -39,15 +44,19 @@ class Shell:
 
     def __init__(self, folder: Path, environment: Mapping[str, str], named: Mapping[str, str]) -> None:
         """`named`: what a page calls an address or a folder, and what it is here."""
+        is_measured = "COVERAGE_PROCESS_CONFIG" in environment  # each process is, from its start
+        command = "-m relaydeck" if is_measured else f'-I -S "{_FORKED}"'
         self._folder, self._named = folder, dict(named)
         programs = folder.parent / "programs"
         programs.mkdir()
-        for name, arguments in (("relaydeck", " -m relaydeck"), ("python", "")):
-            (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{arguments} "$@"\n')
+        for name, arguments in (("relaydeck", command), ("python", "")):
+            (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
             (programs / name).chmod(0o755)
         self._environment = {**environment, "PATH": f"{programs}:{os.environ['PATH']}"}
+        self._environment |= {"FORK_SERVER": str(fork_server().fileno())}
         self._exported = folder.parent / "exported"
         self._exported.touch()
+        self._groups: list[int] = []
 
     def here(self, text: str) -> str:
         for name, place in self._named.items():
@@ -62,17 +71,25 @@ class Shell:
 
     def run(self, command: str) -> tuple[int, str]:
         script = f'. "{self._exported}"\nset -e\ntrap \'export -p > "{self._exported}"\' EXIT\n{self.here(command)}\n'
-        ran = subprocess.run(
+        with subprocess.Popen(
             ["bash", "-c", script],
             cwd=self._folder,
             env=self._environment,
+            pass_fds=[fork_server().fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            timeout=180,
-            check=False,
-        )
-        return ran.returncode, ran.stdout.decode()
+            start_new_session=True,
+        ) as ran:
+            self._groups.append(ran.pid)
+            printed, _ = ran.communicate(timeout=180)
+        return ran.returncode, printed.decode()
+
+    def close(self) -> None:
+        """End what the page has started in the background."""
+        for group in self._groups:
+            with suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
 
 
 def differences(page: Page, shell: Shell) -> list[str]:

@@ -15,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -104,33 +104,50 @@ _running: list[str] = []
 sys.addaudithook(_refuse_other_programs)
 
 
-def _fixtures(item: pytest.Function) -> list[Callable[..., Any]]:
-    names, found = list(item.fixturenames), dict[str, Callable[..., Any]]()
+def _fixtures(item: pytest.Function) -> tuple[Callable[..., Any], ...]:
+    asks = not {value for value in _parameters(item) if isinstance(value, str)} & _WITHOUT_SERVER
+    place = _Place(item.cls, item.module, item.path.parent, item.config.pluginmanager)
+    return _all_fixtures(place, tuple(item.fixturenames), asks)
+
+
+class _Place(NamedTuple):
+    """Of a test: where its fixtures are looked for."""
+
+    cls: type | None
+    module: ModuleType
+    folder: Path
+    plugins: pytest.PytestPluginManager
+
+
+@cache
+def _all_fixtures(place: _Place, asked: tuple[str, ...], asks_by_name: bool) -> tuple[Callable[..., Any], ...]:
+    """Thousands of tests differ in nothing but their parameters."""
+    names, found = list(asked), dict[str, Callable[..., Any]]()
     while names:
         name = names.pop()
-        if name not in found and (definition := _definition(item, name)):
+        if name not in found and (definition := _definition(place, name)):
             found[name] = inspect.unwrap(definition)
-            names += _asked_by_name(item, found[name])
-    return list(found.values())
+            names += _asked_by_name(found[name]) if asks_by_name else []
+    return tuple(found.values())
 
 
-def _definition(item: pytest.Function, name: str) -> Any:
-    places = [item.cls, item.module, *_conftests(item)]
-    found = (vars(place).get(name) for place in places if place is not None)
+def _definition(place: _Place, name: str) -> Any:
+    places = [place.cls, place.module, *_conftests(place.folder, place.plugins)]
+    found = (vars(each).get(name) for each in places if each is not None)
     return next((each for each in found if getattr(each, "name", "") == name and hasattr(each, "__wrapped__")), None)
 
 
-def _conftests(item: pytest.Item) -> list[ModuleType]:
+@cache
+def _conftests(folder: Path, plugins: pytest.PytestPluginManager) -> list[ModuleType]:
     """The nearest first."""
-    plugins: dict[str, Any] = {str(name): plugin for name, plugin in item.config.pluginmanager.list_name_plugin()}
-    paths = (str(folder / "conftest.py") for folder in item.path.parents)
-    return [plugins[path] for path in paths if path in plugins]
+    modules: dict[str, Any] = {str(name): plugin for name, plugin in plugins.list_name_plugin()}
+    paths = (str(each / "conftest.py") for each in (folder, *folder.parents))
+    return [modules[path] for path in paths if path in modules]
 
 
-def _asked_by_name(item: pytest.Function, fixture: Callable[..., Any]) -> list[str]:
+def _asked_by_name(fixture: Callable[..., Any]) -> list[str]:
     code = fixture.__code__
-    chosen = {value for value in _parameters(item) if isinstance(value, str)}
-    if "getfixturevalue" not in set(_names(code)) or chosen & _WITHOUT_SERVER:
+    if "getfixturevalue" not in set(_names(code)):
         return []
     return [value for value in _constants(code) if isinstance(value, str)]
 

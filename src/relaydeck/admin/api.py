@@ -55,8 +55,7 @@ class AdminApi:
         if isinstance(outcome, Content):
             return _reply(operation, outcome, sender_of(call))
         if isinstance(outcome, OwnTransaction):
-            store = partial(self._store, operation, call, outcome.change)
-            return await outcome.transact(partial(self._change_context, call), partial(self._checked, call, store))
+            return await outcome.transact(partial(self._store_checked, operation, call, outcome.change))
         return await self._writer.write(
             sender_of(call),
             lambda transaction: self._store(operation, call, outcome, self._change_context(call, transaction)),
@@ -73,9 +72,11 @@ class AdminApi:
         with context.transaction.within(sender_of(call).scope):
             return work(context) if key is None else once(context, call, operation.label, key, work)
 
-    def _checked(self, call: Call, work: Callable[[ChangeContext], Reply], context: ChangeContext) -> Reply:
-        self._writer.check(context.transaction, sender_of(call))
-        return work(context)
+    def _store_checked(
+        self, operation: Operation, call: Call, change: Change, transaction: Transaction, vault: Vault
+    ) -> Reply:
+        self._writer.check(transaction, sender_of(call))
+        return self._store(operation, call, change, self._change_context(call, transaction, vault))
 
     def _change_context(self, call: Call, transaction: Transaction, vault: Vault | None = None) -> ChangeContext:
         origin = sender_of(call).origin

@@ -7,27 +7,29 @@ again.
 """
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import msgspec
 
 from relaydeck.admin.documents import refuse_deep, release
-from relaydeck.admin.handling import Content, ContextOf, OwnTransaction, Request, Services, Work, encoded, handles
+from relaydeck.admin.handling import Content, OwnTransaction, Request, Services, Work, encoded, handles
 from relaydeck.admin.store_thread import ServedServices, StoreThread
 from relaydeck.api.operations import APPLY, EXPORT
 from relaydeck.api.records import ApplyReport, ApplyRequest, ExportedFile, PlannedField, PlannedStep
 from relaydeck.bounded_toml import short_turns
 from relaydeck.errors import BadRequest, Damaged, MistakenDocument, NotPossible, PlanChanged, RequestError
 from relaydeck.http.pipeline import Reply
-from relaydeck.provisioning.apply import Apply, FilePlanner
+from relaydeck.provisioning.apply import Apply
 from relaydeck.provisioning.export import export_pieces
 from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.plan_revision import is_revision
 from relaydeck.provisioning.references import Reference
 from relaydeck.secret import Secret
-from relaydeck.signers.known_addresses import KnownAddresses, Questions, find_addresses
+from relaydeck.signers.known_addresses import Questions, find_addresses
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
@@ -79,17 +81,22 @@ def _references(asked: ApplyRequest) -> dict[Reference, Secret | str]:
 @handles(APPLY)
 async def apply(services: ServedServices, request: Request) -> Content | OwnTransaction:
     expected, thread = _expected_revision(request), services.applies
-    planner, plan_only, questions = await thread.run(lambda store: _prepare(store, request, services), services.scope)
+    prepare = partial(_prepare, request=request, services=services, expected=expected)
+    asked, plan_only, questions = await thread.run(prepare, services.scope)
     # Drivers are asked before the transaction, because a key system may take its time.
-    addresses = await find_addresses(services.keys, questions)
+    if request.addresses is None:
+        request.addresses = await find_addresses(services.keys, questions, locally=bool(services.local_actor))
+    asked.addresses = request.addresses
     if plan_only:
         with _without_collections(request.is_large):
-            return await thread.run(lambda store: _planned(store, planner, addresses, expected), services.scope)
-    applied = _RequestedChange(thread, planner, addresses, expected)
+            return await thread.run(lambda _store: _planned(asked), services.scope)
+    applied = _RequestedChange(thread, asked)
+    if not request.has_stored_answer:
+        applied.unchanged = applied.content
     return OwnTransaction(applied.change, applied.transact)
 
 
-def _prepare(store: Store, request: Request, services: ServedServices) -> tuple[FilePlanner, bool, Questions]:
+def _prepare(store: Store, request: Request, services: ServedServices, expected: str) -> tuple[Apply, bool, Questions]:
     """Takes seconds for a large document. Raises BadRequest."""
     with short_turns(), _without_collections(request.is_large):
         asked = request.decode_apply()
@@ -97,9 +104,8 @@ def _prepare(store: Store, request: Request, services: ServedServices) -> tuple[
         references = _references(asked)
         file = read_parsed(asked.document, lambda each: references.get(each, _NOT_GIVEN))
         release(asked.document)
-    planner = FilePlanner(file, asked.prune, services.urls, scope=services.scope)
-    questions = planner.questions(store.database.read, store.vault, services.keys.bound_types)
-    return planner, asked.plan_only, questions
+    prepared = Apply(store, file, asked.prune, services.urls, services.scope, expected, services.progress)
+    return prepared, asked.plan_only, prepared.questions(services.keys.bound_types)
 
 
 @contextmanager
@@ -123,47 +129,47 @@ class _RequestedChange:
     would do now. So a refusal of the document is raised by `change` too.
     """
 
-    def __init__(self, thread: StoreThread, planner: FilePlanner, addresses: KnownAddresses, expected: str) -> None:
+    def __init__(self, thread: StoreThread, asked: Apply) -> None:
         self._thread = thread
-        self._planner = planner
-        self._addresses = addresses
-        self._expected = expected
-        self._apply: Apply
+        self._apply = asked
+        self.unchanged: Callable[[], Any] | None = None  # what answers in place of a transaction without changes
         self._refusal: RequestError | None = None
 
-    async def transact(self, context_of: ContextOf, work: Work) -> Reply:
-        return await self._thread.write(lambda store: self._run(store, context_of, work))
+    async def transact(self, work: Work) -> Reply:
+        return await self._thread.write(lambda store: self._run(store, work))
 
-    def _run(self, store: Store, context_of: ContextOf, work: Work) -> Reply:
-        self._apply = Apply(store, self._planner, self._addresses, self._expected)
-
+    def _run(self, store: Store, work: Work) -> Reply:
         def in_transaction(transaction: Transaction) -> Reply:
-            reply = work(context_of(transaction, store.vault))
+            reply = work(transaction, store.vault)
             self._thread.require_answerable()
             return reply
 
         try:
-            with store.database.within(self._planner.scope):
-                return self._apply.run(in_transaction)
+            with store.database.within(self._apply.scope):
+                reply: Reply = self._apply.run(in_transaction, self.unchanged)
+                return reply
         except (MistakenDocument, PlanChanged) as refusal:
             self._refusal = refusal
             with store.database.transaction() as transaction:
                 return in_transaction(transaction)
         finally:
             self._refusal = None  # its traceback refers to this object: a cycle would stay, with its secrets
-            self._planner.forget()
+            self._apply.forget()
 
     def change(self, context: ChangeContext) -> Content:
         if self._refusal is not None:
             raise self._refusal
         self._apply.write(context)
+        return self.content()
+
+    def content(self) -> Content:
         plan = self._apply.plan
         return Content(encoded(apply_report(plan, applied=True)), changed=bool(plan.steps))
 
 
-def _planned(store: Store, planner: FilePlanner, addresses: KnownAddresses, expected: str) -> Content:
+def _planned(asked: Apply) -> Content:
     try:
-        plan = planner.plan(store.database.read, store.vault, addresses, expected)
+        plan = asked.make_plan()
     finally:
-        planner.forget()
+        asked.forget()
     return Content(encoded(apply_report(plan, applied=False)), etag=f'"{plan.revision}"')

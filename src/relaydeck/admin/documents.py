@@ -63,19 +63,15 @@ def refuse_many(body: bytes) -> None:
 
 
 def refuse_deep(document: Json, most_values: float = inf) -> None:
-    if problem := _size_problem(document, most_values):
-        raise BadRequest(problem)
-
-
-def _size_problem(value: Any, most_values: float) -> str:
-    """No body of one record is nested more than a few times or has many values; the code that reads it is recursive."""
-    level, count = [value], 0
+    """The code that reads a document is recursive, and no record is nested more than a few times. Raises BadRequest."""
+    level, count = [document], 0
     for _ in range(_DEEPEST):
         level = [part for each in level for part in _parts(each)]
         count += len(level)
         if count > most_values:
-            return f"the body has more than {most_values} values"
-    return _TOO_DEEP if level else ""
+            raise BadRequest(f"the body has more than {most_values} values")
+    if level:
+        raise BadRequest(_TOO_DEEP)
 
 
 def _parts(value: Any) -> Iterable[Any]:

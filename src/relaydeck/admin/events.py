@@ -13,10 +13,8 @@ from relaydeck.api.records import Attempt, Delivery, DeliveryWithAttempts, Repla
 from relaydeck.errors import NoDelivery, NotPossible, RecordNotFound
 from relaydeck.http.request import encode_items, read_page
 from relaydeck.notifications import delivery_queries, events, notification_changes
-from relaydeck.notifications.delivery_queries import DeliveryRow
-from relaydeck.notifications.delivery_queue import NOW, SOON
 from relaydeck.store.changes import ChangeContext
-from relaydeck.store.database import ReadRows
+from relaydeck.store.database import ReadRows, Row
 from relaydeck.timestamps import utc_with_milliseconds
 
 
@@ -108,33 +106,11 @@ def _read_delivery(read: ReadRows, name: str) -> DeliveryWithAttempts:
     row = delivery_queries.find_delivery(read, name)
     if row is None:
         raise RecordNotFound("delivery") if events.find_event(read, name) is None else NoDelivery
-    attempts = tuple(
-        Attempt(
-            at=utc_with_milliseconds(each.started_at),
-            duration_ms=each.duration,
-            status=each.status,
-            problem=each.problem or None,
-            answer=each.answer,
-        )
-        for each in delivery_queries.list_attempts(read, name)
-    )
+    found = delivery_queries.list_attempts(read, name)
+    attempts = tuple(Attempt(**each._asdict() | {"at": utc_with_milliseconds(each.at)}) for each in found)
     return DeliveryWithAttempts(**msgspec.structs.asdict(_delivery(row)), attempts=attempts)
 
 
-def _delivery(row: DeliveryRow) -> Delivery:
-    created = row.created_at * 1000
-    return Delivery(
-        id=row.id,
-        sequence=row.sequence,
-        type=row.kind,
-        notification_id=row.notification_id,
-        relayer_id=row.relayer_id,
-        state=row.state,  # type: ignore[arg-type]  # the database checks it
-        tries=row.tries,
-        created_at=utc_with_milliseconds(created),
-        next_try_at=utc_with_milliseconds(created if row.next_try_at in (NOW, SOON) else row.next_try_at),
-        waits_for=row.waits_for,
-        finished_at=utc_with_milliseconds(row.finished_at),
-        last_status=row.last_status,
-        last_problem=row.last_problem or None,
-    )
+def _delivery(row: Row) -> Delivery:
+    moments = {name: utc_with_milliseconds(getattr(row, name)) for name in ("created_at", "next_try_at", "finished_at")}
+    return Delivery(**row._asdict() | moments)

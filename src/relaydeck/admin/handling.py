@@ -28,6 +28,7 @@ from relaydeck.provisioning.planner import UrlRules
 from relaydeck.scope import Scope
 from relaydeck.settings.model import Settings
 from relaydeck.signers.drivers.keys import SignerKeys
+from relaydeck.signers.known_addresses import KnownAddresses
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
@@ -42,6 +43,9 @@ _PAGING = ("page", "per_page")  # `read_page` checks them: they may have any num
 
 class Request:
     """A request, as a handler reads it. Every part that is not valid raises BadRequest."""
+
+    has_stored_answer = True  # what a repeated request gets: it is written even if nothing else is
+    addresses: KnownAddresses | None = None  # of signers, found by a plan of the same request
 
     def __init__(self, call: Call, operation: Operation) -> None:
         """Refuses what no handler of the operation reads."""
@@ -111,9 +115,8 @@ def encoded(body: msgspec.Struct) -> msgspec.Raw:
 
 
 Change = Callable[[ChangeContext], Content]
-ContextOf = Callable[[Transaction, Vault], ChangeContext]  # the vault opens and seals what the transaction contains
-Work = Callable[[ChangeContext], Reply]
-Transact = Callable[[ContextOf, Work], Awaitable[Reply]]  # runs the work in a transaction that it prepares itself
+Work = Callable[[Transaction, Vault], Reply]  # the vault opens and seals what the transaction contains
+Transact = Callable[[Work], Awaitable[Reply]]  # runs the work in a transaction that it prepares itself
 
 
 class OwnTransaction(NamedTuple):
@@ -146,13 +149,12 @@ Handler = Callable[[Any, Request], Awaitable[Content | Change | OwnTransaction]]
 HANDLERS: dict[str, Handler] = {}  # by the name of the operation
 
 
-def handles(*operations: Operation) -> Callable[[Handler], Handler]:
-    """Register the handler of an operation, or one of several alike."""
+def handles(operation: Operation) -> Callable[[Handler], Handler]:
+    """Register the handler of an operation."""
 
     def register(handler: Handler) -> Handler:
-        for operation in operations:
-            assert operation in OPERATIONS and operation.name not in HANDLERS, operation.name
-            HANDLERS[operation.name] = handler
+        assert operation in OPERATIONS and operation.name not in HANDLERS, operation.name
+        HANDLERS[operation.name] = handler
         return handler
 
     return register

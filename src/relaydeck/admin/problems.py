@@ -38,14 +38,16 @@ _JOINED = (
     f"relayers r LEFT JOIN {snapshots.INCIDENTS} i ON i.relayer_id = r.id"
     f" LEFT JOIN {snapshots.RUNWAYS} w ON w.relayer_seq = r.seq"
 )
-_FIRST = "ORDER BY coalesce(i.failing_since, i.low_since, w.low_since, 0), r.seq"
 # Of a paused relayer only that it is disabled: its nodes and its balance are not checked. SQLite reads the few rows on
 # the left of a CROSS JOIN first.
+_SINCE = "coalesce(i.failing_since, i.low_since, w.low_since, 0)"
 _CHOSEN = (
-    f"SELECT r.seq FROM {_JOINED} WHERE r.seq IN (SELECT seq FROM relayers WHERE {PROBLEMS['disabled']} UNION"
-    f" SELECT r.seq FROM {snapshots.INCIDENTS} i CROSS JOIN relayers r WHERE r.id = i.relayer_id AND NOT r.paused UNION"
-    f" SELECT relayer_seq FROM {snapshots.RUNWAYS} CROSS JOIN relayers r WHERE r.seq = relayer_seq"
-    f" AND low_since IS NOT NULL AND NOT r.paused) {_FIRST} LIMIT :most"
+    f"SELECT seq FROM (SELECT r.seq, {_SINCE} AS since FROM {_JOINED} WHERE r.{PROBLEMS['disabled']}"
+    f" UNION SELECT r.seq, {_SINCE} FROM {snapshots.INCIDENTS} i CROSS JOIN relayers r LEFT JOIN {snapshots.RUNWAYS} w"
+    " ON w.relayer_seq = r.seq WHERE r.id = i.relayer_id AND NOT r.paused"
+    f" UNION SELECT r.seq, {_SINCE} FROM {snapshots.RUNWAYS} w CROSS JOIN relayers r LEFT JOIN {snapshots.INCIDENTS} i"
+    " ON i.relayer_id = r.id WHERE r.seq = w.relayer_seq AND w.low_since IS NOT NULL AND NOT r.paused)"
+    " AS found ORDER BY since, seq LIMIT :most"
 )
 _TROUBLED = (
     "SELECT r.id, r.name, r.network, r.address, r.paused, r.system_disabled, r.disabled_reason, r.policies,"
@@ -53,7 +55,7 @@ _TROUBLED = (
     " CASE WHEN r.system_disabled THEN (SELECT max(moment) FROM audit"
     " WHERE record = r.id AND action = 'relayer.disabled') END AS disabled_at,"
     " (SELECT b.balance FROM balances b WHERE b.relayer_seq = r.seq ORDER BY since DESC LIMIT 1) AS last_balance"
-    f" FROM {_JOINED} JOIN networks n ON n.name = r.network WHERE r.seq IN ({_CHOSEN}) {_FIRST}"
+    f" FROM {_JOINED} JOIN networks n ON n.name = r.network WHERE r.seq IN ({_CHOSEN}) ORDER BY {_SINCE}, r.seq"
 )
 _SIGNERS = "SELECT alarm, result FROM signer_checks WHERE alarm <> '' ORDER BY checked_at DESC LIMIT :most"
 

@@ -24,7 +24,7 @@ from relaydeck.admin.handling import (
     handles,
 )
 from relaydeck.admin.store_thread import urls_over_http
-from relaydeck.admin.views import COLLECTIONS, find
+from relaydeck.admin.views import COLLECTIONS, find, read_record
 from relaydeck.api.operation import Operation
 from relaydeck.api.operations import (
     APPROVE_PROPOSAL,
@@ -32,8 +32,8 @@ from relaydeck.api.operations import (
     CREATE_PROTECTION,
     DELETE_PROTECTION,
     FORCE_PROPOSAL,
-    GET_PROPOSAL,
     REJECT_PROPOSAL,
+    WITHDRAW_PROPOSAL,
 )
 from relaydeck.api.records import PlannedField, PlannedStep, ProposalDecision, ProtectionRequest
 from relaydeck.credentials.tokens import may_approve
@@ -62,6 +62,7 @@ _STATES = {
     EventKind.CHANGE_APPLIED: "applied",
     EventKind.CHANGE_FORCED: "forced",
     EventKind.CHANGE_REJECTED: "rejected",
+    EventKind.CHANGE_WITHDRAWN: "withdrawn",
 }
 
 
@@ -103,12 +104,12 @@ def create_protection(context: ChangeContext, _request: Request, new: Protection
     values = {"name": new.name, "kinds": _json(new.kinds), "scope": scope, "note": new.note, **made}
     context.transaction.insert("protections", tuple(values), [tuple(values.values())])
     context.performed("protection.created", facts.pop("name"), facts)
-    return find(context.transaction.all, context.vault, COLLECTIONS["protections"], new.name)
+    return read_record(context, "protections", new.name)
 
 
 @changes(DELETE_PROTECTION)
 def delete_protection(context: ChangeContext, request: Request, _body: None) -> Content:
-    before = find(context.transaction.all, context.vault, COLLECTIONS["protections"], request.identifier).data
+    before = read_record(context, "protections", request.identifier).data
     if context.guard is not None:
         context.guard.covering.add(before["name"])  # otherwise one owner could end it, and then change the records
     context.transaction.execute("DELETE FROM protections WHERE name = :name", {"name": before["name"]})
@@ -185,7 +186,7 @@ def _propose(
     }
     transaction.insert("proposals", tuple(values), [tuple(values.values())])
     _record(context, EventKind.CHANGE_PROPOSED, proposal, values, reason)
-    return _shown(context, proposal)._replace(proposed=True)
+    return read_record(context, "proposals", proposal)._replace(proposed=True)
 
 
 def _require_room(transaction: Transaction, call: Call, entries: list[Row], now: int) -> None:
@@ -212,15 +213,16 @@ def _etag(context: ChangeContext, operation: Operation, call: Call) -> str:
     """Of the record as it is now; empty: there is none yet, or it cannot change."""
     if not operation.conditional:
         return ""
-    collection = COLLECTIONS[operation.path.split("/")[0]]
-    return find(context.transaction.all, context.vault, collection, path_identifier(call.argument)).etag
+    return read_record(context, operation.path.split("/")[0], path_identifier(call.argument)).etag
 
 
 def _step(entry: Row) -> PlannedStep:
     kind, _, done = entry.action.partition(".")
     before, after = (msgspec.json.decode(each or "{}") for each in (entry.before_change, entry.after_change))
     names = dict.fromkeys([*before, *after])
-    fields = tuple(PlannedField(name, _text(before, name), _text(after, name)) for name in names)
+    # As in the plan of an apply file: a value that is removed does not look like one that is set.
+    nothing = "unset" if before and after else ""
+    fields = tuple(PlannedField(name, _text(before, name) or nothing, _text(after, name) or nothing) for name in names)
     return PlannedStep(_ACTIONS.get(done, "change"), kind, entry.record, fields)  # type: ignore[arg-type]
 
 
@@ -231,10 +233,6 @@ def _text(facts: Mapping[str, Any], name: str) -> str:
 
 def _place(proposal: str) -> Place:
     return Place("proposals", proposal, "request")
-
-
-def _shown(context: ChangeContext, proposal: str) -> Content:
-    return find(context.transaction.all, context.vault, COLLECTIONS["proposals"], proposal)
 
 
 def _record(context: ChangeContext, kind: EventKind, proposal: str, values: Mapping[str, Any], reason: str) -> None:
@@ -262,17 +260,18 @@ def _receivers(transaction: Transaction, scope: Scope | None) -> list[Row]:
 # -- how a proposal is decided --------------------------------------------------------------------
 
 
-@handles(GET_PROPOSAL)
-async def get_proposal(services: Services, request: Request) -> Content:
-    return await services.read(
-        lambda store: find(store.database.read, store.vault, COLLECTIONS["proposals"], request.identifier)
-    )
-
-
 @changes(REJECT_PROPOSAL)
 def reject_proposal(context: ChangeContext, request: Request, asked: ProposalDecision) -> Content:
     _close(context, request.identifier, EventKind.CHANGE_REJECTED, asked.reason)
-    return _shown(context, request.identifier)
+    return read_record(context, "proposals", request.identifier)
+
+
+@changes(WITHDRAW_PROPOSAL)
+def withdraw_proposal(context: ChangeContext, request: Request, _body: None) -> Content:
+    if read_record(context, "proposals", request.identifier).data["author"] != context.actor:
+        raise Forbidden("only its author can withdraw a proposal")
+    _close(context, request.identifier, EventKind.CHANGE_WITHDRAWN, "")
+    return read_record(context, "proposals", request.identifier)
 
 
 @handles(APPROVE_PROPOSAL)
@@ -303,7 +302,7 @@ async def _run_again(services: Services, proposal: str, kind: EventKind, reason:
         _close(context, proposal, kind, reason)
         with context.transaction.within(waiting.scope):
             _make(context._replace(actor=waiting.author, guard=None), waiting, held_up)
-        return _shown(context, proposal)
+        return read_record(context, "proposals", proposal)
 
     return OwnTransaction(change, outcome.transact) if isinstance(outcome, OwnTransaction) else change
 
@@ -344,7 +343,7 @@ def _make(context: ChangeContext, waiting: _Waiting, held_up: Change) -> None:
 
 def _close(context: ChangeContext, proposal: str, kind: EventKind, reason: str) -> None:
     """Raises RecordNotFound; NotPossible unless the proposal is open."""
-    _shown(context, proposal)
+    read_record(context, "proposals", proposal)
     row = context.transaction.all(
         "SELECT state, expires_at, operation, author, protections FROM proposals WHERE id = :id", {"id": proposal}
     )[0]

@@ -9,7 +9,7 @@ from functools import partial
 
 from relaydeck.admin.documents import Json
 from relaydeck.admin.handling import Change, Content, Request, Services, handles
-from relaydeck.admin.views import COLLECTIONS, Collection, find, list_page
+from relaydeck.admin.views import COLLECTIONS, Collection, find, list_page, read_record
 from relaydeck.api.operations import BY_NAME
 from relaydeck.api.records import Created
 from relaydeck.errors import BadRequest, NotPossible, OutOfDate
@@ -17,7 +17,7 @@ from relaydeck.fields import fields_of
 from relaydeck.identifiers import identifier_problem, new_identifier
 from relaydeck.networks.chains import PRESET_FIELDS
 from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, RESOURCES, Resource
-from relaydeck.provisioning.document import RecordDocument, change_record, create_record, merged, remove_record
+from relaydeck.provisioning.document import RecordDocument, merged, remove_record
 from relaydeck.provisioning.planner import NO_RULES, NODE_FIELDS, UrlRules
 from relaydeck.provisioning.stored import Stored
 from relaydeck.signers.known_addresses import KnownAddresses, Questions, find_addresses
@@ -28,7 +28,6 @@ from relaydeck.store.open_store import Store
 def _register(resource: Resource) -> None:
     """A signer is created by `signers.py`, because its config depends on its type; only its labels change."""
     word = resource[:-1]
-    handles(BY_NAME[f"get_{word}"])(partial(_get, COLLECTIONS[resource]))
     handles(BY_NAME[f"delete_{word}"])(partial(_delete, resource))
     if resource != "signers":
         handles(BY_NAME[f"create_{word}"])(partial(_create, resource))
@@ -48,7 +47,7 @@ async def _create(resource: Resource, services: Services, request: Request) -> C
 
     def work(context: ChangeContext) -> Content:
         record = _new_document(resource, document, services.urls)
-        notes = create_record(context, record, addresses)
+        notes = record.write(context, addresses, is_new=True)
         return _with_notes(read_record(context, resource, record.name), notes)
 
     return work
@@ -67,7 +66,7 @@ async def _update(resource: Resource, services: Services, request: Request) -> C
         before = read_record(context, resource, name)
         require_match(before, if_match)
         record = _changed_document(resource, name, before, change, urls)
-        notes = change_record(context, record, addresses)
+        notes = record.write(context, addresses)
         after = read_record(context, resource, name)
         return _with_notes(after, notes)._replace(changed=after.etag != before.etag)
 
@@ -85,22 +84,15 @@ async def _delete(resource: Resource, _services: Services, request: Request) -> 
     return work
 
 
-def read_record(context: ChangeContext, resource: Resource, name: str) -> Content:
-    """Raises the collection's error when there is no such record."""
-    return find(context.transaction.all, context.vault, COLLECTIONS[resource], name)
-
-
 def _with_notes(view: Content, notes: list[str]) -> Content:
     return view._replace(notes=(*notes, *view.notes))
 
 
 async def _addresses(
     services: Services, resource: Resource, record: Callable[[Store], RecordDocument]
-) -> KnownAddresses | None:
+) -> KnownAddresses:
     """The addresses that a change of a relayer depends on: drivers are asked before the transaction."""
-    if resource != "relayers":
-        return None
-    bound = services.keys.bound_types
+    bound = services.keys.bound_types if resource == "relayers" else frozenset[str]()
     unknown = KnownAddresses(bound)
     if not unknown.asked_types:
         return unknown
@@ -176,3 +168,5 @@ for _resource in RESOURCES:
     _register(_resource)
 for _collection in COLLECTIONS.values():
     handles(BY_NAME[f"list_{_collection.table}"])(partial(list_page, _collection))
+    if _reading := BY_NAME.get(f"get_{_collection.table[:-1]}"):
+        handles(_reading)(partial(_get, _collection))

@@ -6,7 +6,7 @@ from functools import partial
 from msgspec import UNSET, UnsetType
 
 from relaydeck.admin.handling import Content, Query, Request, Services, changes, handles
-from relaydeck.admin.records import read_record
+from relaydeck.admin.views import read_record
 from relaydeck.api import operations
 from relaydeck.api.list_filters import FILTERS, conditions
 from relaydeck.api.records import EstimateFailure, EstimateReport, EstimateRequest

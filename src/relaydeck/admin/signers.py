@@ -4,7 +4,8 @@ import msgspec
 from msgspec import UNSET
 
 from relaydeck.admin.handling import Change, Content, Request, Services, changes, handles
-from relaydeck.admin.records import read_record, require_match
+from relaydeck.admin.records import require_match
+from relaydeck.admin.views import read_record
 from relaydeck.api.operations import BY_NAME, CHECK_SIGNER, LIST_SIGNER_DRIVERS
 from relaydeck.api.records import SignerChange, SignerDriver, SignerRequest
 from relaydeck.errors import BadRequest

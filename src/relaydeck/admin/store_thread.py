@@ -1,6 +1,5 @@
 """What handlers use in a worker: threads with stores of their own, so that no search and no apply delays `/api/v1`."""
 
-import asyncio
 from collections.abc import Callable
 from copy import copy
 from functools import partial
@@ -71,11 +70,6 @@ class StoreThread:
         if self._store is not None:
             self._store.database.resume()
 
-    async def erase_removed(self) -> None:
-        """Erase secrets that were removed through this connection: see `Database.erase_removed`."""
-        if self._store is not None and self._store.database.erasing:
-            await asyncio.to_thread(self._store.database.erase_removed)
-
     def close(self) -> None:
         ended = self._thread.end()
         if self._store is not None:
@@ -96,6 +90,7 @@ class ServedServices:
     """`estimator` makes estimates and has their nodes, `keys` reaches those of signers."""
 
     local_actor = ""
+    progress = staticmethod(iter)  # of an apply: nobody watches it
     scope: Scope | None = None  # of the credential that sends the request
 
     def __init__(self, settings: Settings, estimator: Estimator, keys: SignerKeys) -> None:

@@ -50,9 +50,11 @@ def rotate_token(context: ChangeContext, request: Request, asked: RotationReques
 
 @changes(REVOKE_TOKEN)
 def revoke_token(context: ChangeContext, request: Request, _body: None) -> Content:
-    if not revoke(context, request.identifier):
+    revoked = revoke(context, request.identifier)
+    if not revoked:
         raise RecordNotFound("token")
-    return Content(None)
+    old = [each for each in revoked if each != request.identifier]
+    return Content(None, notes=tuple(f"also revoked: {each}, which still worked since a rotation" for each in old))
 
 
 def _shown(context: ChangeContext, name: str, token: Secret) -> Json:

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from relaydeck.admin.documents import Json
 from relaydeck.admin.handling import Content, Query, Request, Services
 from relaydeck.api.list_filters import FILTERS, ORDERINGS, Ordering, Parameter, conditions
-from relaydeck.api.records import AuditEntry, PlannedStep, Proposal, Protection, Signer, Token
+from relaydeck.api.records import AuditEntry, Signer, Token
 from relaydeck.credentials.grants import Restrictions, read_grant
 from relaydeck.errors import BadRequest, Damaged, NotificationNotFound, RecordNotFound, RelayerNotFound, RequestError
 from relaydeck.fields import response_view
@@ -29,14 +29,15 @@ from relaydeck.relayers import relayer_rows
 from relaydeck.signers.check import check_report, stored_check
 from relaydeck.signers.signer_types import response_type
 from relaydeck.store import audit
+from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ReadRows, Row
 from relaydeck.store.open_store import Store
-from relaydeck.store.protection import read_scope
 from relaydeck.store.record_table import RecordTable
 from relaydeck.store.sealing import TOKEN_COLUMNS as PROVEN_COLUMNS
 from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc
 
+_FEW = 10_000  # records that are read and sorted at once
 _SIGNER_COLUMNS = (
     "id, type, open_config, labels, created_at, revision,"
     " (SELECT result FROM signer_checks WHERE signer_id = signers.id) AS latest_check"
@@ -45,9 +46,10 @@ _TOKEN_COLUMNS = (
     f"{', '.join(PROVEN_COLUMNS)}, proof, purpose, made_by, last_used_at, last_used_from,"
     " CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= :now THEN 'expired' ELSE 'live' END AS state"
 )
+_PROTECTION_COLUMNS = "name, kinds, scope, note, made_by, created_at"
 _PROPOSAL_COLUMNS = (
-    "id, operation, plan, protections, revision, author, reason, created_at, expires_at, decided_by, decided_at,"
-    " decision, CASE WHEN state = 'open' AND expires_at <= :now THEN 'expired' ELSE state END AS state"
+    "id, CASE WHEN state = 'open' AND expires_at <= :now THEN 'expired' ELSE state END AS state, operation, author,"
+    " reason, protections, revision, plan AS steps, created_at, expires_at, decided_by, decided_at, decision"
 )
 _proven = attrgetter(*PROVEN_COLUMNS)
 
@@ -82,16 +84,14 @@ def _record_view(table: RecordTable[Any]) -> ShowRow:
     return show
 
 
-def _network_view(table: RecordTable[Any]) -> ShowRow:
+_show_network_record = _record_view(network_rows.TABLE)
+
+
+def _network_view(row: Row, vault: Vault) -> Content:
     """A network with its fee tokens by symbol, in the form that an apply file has."""
-    show_record = _record_view(table)
-
-    def show(row: Row, vault: Vault) -> Content:
-        view = show_record(row, vault)
-        tokens = msgspec.convert(view.data["fee_tokens"], tuple[FeeToken, ...])
-        return view._replace(data=view.data | {"fee_tokens": keyed_documents(tokens, "symbol")})
-
-    return show
+    view = _show_network_record(row, vault)
+    tokens = msgspec.convert(view.data["fee_tokens"], tuple[FeeToken, ...])
+    return view._replace(data=view.data | {"fee_tokens": keyed_documents(tokens, "symbol")})
 
 
 def _signer_view(row: Row, _vault: Vault) -> Content:
@@ -150,35 +150,15 @@ def _audit_view(row: Row, _vault: Vault) -> Content:
     return Content(json_values(entry))
 
 
-def _protection_view(row: Row, _vault: Vault) -> Content:
-    shown = Protection(
-        name=row.name,
-        kinds=msgspec.json.decode(row.kinds),
-        scope=read_scope(row.scope),
-        note=row.note,
-        made_by=row.made_by,
-        created_at=utc(row.created_at),
-    )
-    return Content(json_values(shown))
+def _plain_view(*json_columns: str) -> ShowRow:
+    """Shows a row that has the fields of a record as columns: some as JSON text, and moments (`…_at`) as numbers."""
 
+    def show(row: Row, _vault: Vault) -> Content:
+        body: Json = row._asdict()
+        body |= {name: msgspec.json.decode(body[name] or "null") for name in json_columns}
+        return Content(body | {name: utc(value) for name, value in body.items() if name.endswith("_at")})
 
-def _proposal_view(row: Row, _vault: Vault) -> Content:
-    shown = Proposal(
-        id=row.id,
-        state=row.state,
-        operation=row.operation,
-        author=row.author,
-        reason=row.reason,
-        protections=msgspec.json.decode(row.protections),
-        revision=row.revision,
-        steps=msgspec.json.decode(row.plan, type=tuple[PlannedStep, ...]),
-        created_at=utc(row.created_at),
-        expires_at=utc(row.expires_at),
-        decided_by=row.decided_by,
-        decided_at=utc(row.decided_at),
-        decision=row.decision,
-    )
-    return Content(json_values(shown))
+    return show
 
 
 class Collection(NamedTuple):
@@ -186,48 +166,34 @@ class Collection(NamedTuple):
     identity: str
     columns: str
     show: ShowRow
-    not_found: Callable[[str], RequestError]
+    not_found: Callable[[str], RequestError] | None = None  # None: RecordNotFound
 
     @property
     def filters(self) -> tuple[Parameter, ...]:
         return FILTERS[self.table]
 
 
+def _of_records(
+    table: RecordTable[Any], show: ShowRow, not_found: Callable[[str], RequestError] | None = None
+) -> Collection:
+    return Collection(table.name, table.identity, f"{table.columns}, created_at, revision", show, not_found)
+
+
 COLLECTIONS = {
     each.table: each
     for each in (
-        Collection(
-            "networks",
-            "name",
-            f"{network_rows.COLUMNS}, created_at, revision",
-            _network_view(network_rows.TABLE),
-            lambda _: RecordNotFound("network"),
-        ),
-        Collection("signers", "id", _SIGNER_COLUMNS, _signer_view, lambda _: RecordNotFound("signer")),
-        Collection(
-            "notifications",
-            "id",
-            f"{notification_changes.COLUMNS}, created_at, revision",
+        _of_records(network_rows.TABLE, _network_view),
+        Collection("signers", "id", _SIGNER_COLUMNS, _signer_view),
+        _of_records(
+            notification_changes.TABLE,
             _notification_view,
             lambda _: NotificationNotFound("no notification has this id"),
         ),
-        Collection(
-            "relayers",
-            "id",
-            f"{relayer_rows.COLUMNS}, created_at, revision",
-            _record_view(relayer_rows.TABLE),
-            RelayerNotFound,
-        ),
-        Collection("tokens", "name", _TOKEN_COLUMNS, _token_view, lambda _: RecordNotFound("token")),
-        Collection(
-            "protections",
-            "name",
-            "name, kinds, scope, note, made_by, created_at",
-            _protection_view,
-            lambda _: RecordNotFound("protection"),
-        ),
-        Collection("proposals", "id", _PROPOSAL_COLUMNS, _proposal_view, lambda _: RecordNotFound("proposal")),
-        Collection("audit", "seq", audit.COLUMNS, _audit_view, lambda _: RecordNotFound("audit entry")),
+        _of_records(relayer_rows.TABLE, _record_view(relayer_rows.TABLE), RelayerNotFound),
+        Collection("tokens", "name", _TOKEN_COLUMNS, _token_view),
+        Collection("protections", "name", _PROTECTION_COLUMNS, _plain_view("kinds", "scope")),
+        Collection("proposals", "id", _PROPOSAL_COLUMNS, _plain_view("protections", "steps")),
+        Collection("audit", "seq", audit.COLUMNS, _audit_view),
     )
 }
 
@@ -239,8 +205,13 @@ def find(read: ReadRows, vault: Vault, collection: Collection, name: str) -> Con
         {"name": name, "now": int(time.time())},
     )
     if not rows:
-        raise collection.not_found(name)
+        raise collection.not_found(name) if collection.not_found else RecordNotFound(collection.table[:-1])
     return collection.show(rows[0], vault)
+
+
+def read_record(context: ChangeContext, table: str, name: str) -> Content:
+    """As `find`, in the transaction of a change."""
+    return find(context.transaction.all, context.vault, COLLECTIONS[table], name)
 
 
 async def list_page(collection: Collection, services: Services, request: Request) -> Content:
@@ -258,8 +229,10 @@ def _read_page(
     read, values = store.database.read, values | {"now": int(time.time())}
     ordering = ORDERINGS.get(collection.table, {}).get(order)
     rows, total = list[Row](), page.per_page
+    # To count the names that match takes less than to look for them in the order of the list: they are in an index.
+    is_named = collection.table == "relayers" and "name" in values
     # A filter that few records match reads all of them: a first page that is not full is counted without another read.
-    if is_first := page.number == "1" and not (ordering and ordering.most):
+    if is_first := page.number == "1" and not is_named and not (ordering and ordering.most):
         rows = _read_rows(read, collection, ordering, where, values | {"limit": total, "skip": 0}, order)
     if not is_first or len(rows) == total:
         total = read(f"SELECT count(*) AS total FROM {collection.table} WHERE {where}", values)[0].total
@@ -269,7 +242,8 @@ def _read_page(
         raise BadRequest(f"at most {ordering.most:,} records can be sorted by {order}: filter them, by network")
     if not is_first:
         start, stop = page.bounds(total)
-        rows = _read_rows(read, collection, ordering, where, values | {"limit": stop - start, "skip": start}, order)
+        limits = {"limit": stop - start, "skip": start}
+        rows = _read_rows(read, collection, ordering, where, values | limits, order, is_named and total < _FEW)
     found = [collection.show(row, store.vault) for row in rows]
     number = msgspec.Raw(page.number.encode())  # digits are JSON already, however many
     pagination = Pagination(number, page.per_page, total)  # type: ignore[arg-type]
@@ -278,11 +252,18 @@ def _read_page(
 
 
 def _read_rows(
-    read: ReadRows, collection: Collection, ordering: Ordering | None, where: str, values: dict[str, Any], order: str
+    read: ReadRows,
+    collection: Collection,
+    ordering: Ordering | None,
+    where: str,
+    values: dict[str, Any],
+    order: str,
+    is_few: bool = False,
 ) -> list[Row]:
+    """`is_few`: few match, and an index finds them."""
     select = f"SELECT {collection.columns} FROM"
     if not ordering:
-        by = "seq DESC" if order == "newest" else "seq"
+        by = ("+" if is_few else "") + ("seq DESC" if order == "newest" else "seq")  # an expression is sorted
         return read(f"{select} {collection.table} WHERE {where} ORDER BY {by} LIMIT :limit OFFSET :skip", values)
     first = f"{ordering.rows} WHERE {ordering.condition} AND {where}"
     rows = read(f"{select} {first} ORDER BY {ordering.by}, seq LIMIT :limit OFFSET :skip", values)

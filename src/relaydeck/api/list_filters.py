@@ -196,7 +196,8 @@ FILTERS: dict[str, tuple[Parameter, ...]] = {
         _LABEL,
     ),
     "relayers": (
-        _contains("name"),
+        # The first part is true of every name: SQLite then reads the names in their index.
+        _contains("name")._replace(condition="lower(name) >= '' AND instr(lower(name), :name) > 0"),
         _equals("network", "Only those on this network."),
         Parameter(
             "state",
@@ -255,7 +256,7 @@ FILTERS: dict[str, tuple[Parameter, ...]] = {
             "Only those in this state.",
             choices={
                 "open": "state = 'open' AND expires_at > :now",
-                **{each: f"state = '{each}'" for each in ("applied", "forced", "rejected")},
+                **{each: f"state = '{each}'" for each in ("applied", "forced", "rejected", "withdrawn")},
                 "expired": "state = 'open' AND expires_at <= :now",
             },
         ),

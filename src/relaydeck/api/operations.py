@@ -312,6 +312,15 @@ REJECT_PROPOSAL = Operation(
     records.ProposalDecision,
     permission="approve",
 )
+WITHDRAW_PROPOSAL = Operation(
+    "withdraw_proposal",
+    "POST",
+    "proposals/{id}/withdraw",
+    "Withdraw a change that you proposed",
+    records.Proposal,
+    permission="operate",
+    details="Only its author can.",
+)
 FORCE_PROPOSAL = Operation(
     "force_proposal",
     "POST",

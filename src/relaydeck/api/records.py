@@ -315,9 +315,15 @@ class ApplyRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PlannedField(msgspec.Struct, frozen=True):
     name: Annotated[str, field("Name of the field.", example="policies.min_balance")]
     before: Annotated[
-        str, field("Its value before; empty: the record is new. Both empty: a secret has changed.", example="0")
+        str,
+        field(
+            "Its value before; `unset`: it had none; empty: the record is new. Both empty: a secret has changed.",
+            example="0",
+        ),
     ]
-    after: Annotated[str, field("Its value after; empty: the record is removed.", example="1000000")]
+    after: Annotated[
+        str, field("Its value after; `unset`: it has none; empty: the record is removed.", example="1000000")
+    ]
 
 
 class PlannedStep(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -380,8 +386,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     id: Annotated[str, field("Identifier.", example="01890a5d-ac96-774b-bcce-b302099a8057")]
     state: Annotated[
-        Literal["open", "applied", "forced", "rejected", "expired"],
-        field("`forced`: an owner applied it without an approval.", example="open"),
+        Literal["open", "applied", "forced", "rejected", "withdrawn", "expired"],
+        field("`forced`: an owner applied it without an approval. `withdrawn`: by its author.", example="open"),
     ]
     operation: Annotated[str, field("What was asked for.", example="update_relayer")]
     author: Annotated[str, field("Who asked for it, as the audit log names them.", example="token:ci")]

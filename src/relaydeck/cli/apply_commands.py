@@ -1,5 +1,6 @@
 """`relaydeck apply` and `relaydeck export`."""
 
+import os
 import re
 import sys
 import tomllib
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import click
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from relaydeck.api.records import ApplyReport
@@ -24,10 +26,13 @@ from relaydeck.cli.output import (
     print_steps,
     step_name,
 )
-from relaydeck.cli.reply import FileToApply, Json, Proposed
+from relaydeck.cli.reply import UNCHANGED, Json, OutdatedPlan, Proposed, Refused
 from relaydeck.cli.target import target
 from relaydeck.errors import OperatorError
+from relaydeck.provisioning.mistakes import Mistake, MistakenFile, parse_toml
+from relaydeck.provisioning.references import Reference, Resolver, as_reference, reference_problem
 from relaydeck.quantities import counted, first_few, parse_span, span_problem
+from relaydeck.secret import Secret
 
 _MOST_NAMED = 20  # in a question
 _REVISION = re.compile(r"[0-9]{1,18}-([0-9a-f]{16}|[0-9a-f]{96})")
@@ -96,7 +101,7 @@ def _read_span(_context: click.Context, _option: click.Parameter, text: str | No
     callback=_read_span,
     metavar="SPAN",
     help="Wait this long for an approval, if one is needed: 45m, 4h. Exits with 3 if none has come, with 4 if the"
-    " changes were rejected or have expired.",
+    " changes were rejected or withdrawn, or have expired.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print nothing but errors; notes are left out too.")
 @asks_first("With --prune: do not ask before deleting. Required for --prune where there is no terminal.")
@@ -127,14 +132,16 @@ def apply(
         raise click.UsageError("--quiet prints nothing: leave --json out, and use --plan with --detailed-exitcode")
     if revision and not _REVISION.fullmatch(revision):
         raise OperatorError("--revision must be the revision that --plan printed", "Nothing was changed.")
-    content = _read(file)
+    name = "standard input" if file == "-" else file
+    document = _document(file, name, "" if plan else UNCHANGED) | {"prune": prune}
     if prune and not yes and not plan:
-        revision = _confirmed_revision(content, revision)
+        revision = _confirmed_revision(document, name, revision)
     try:
         if plan:
-            report = target().plan(content, prune=prune)
+            report = _plan(document, name)
         else:
-            report = target().apply(content, prune=prune, revision=revision, reason=reason)
+            with _refused_in_words(name, UNCHANGED):
+                report = target().apply(document, revision=revision, reason=reason)
     except Proposed as proposed:
         if not wait:
             raise
@@ -156,10 +163,15 @@ def _print_report(report: Json, as_json: bool, *, plan: bool) -> None:
     print_outcome(report, as_json, *_summary(report), *pinned)
 
 
-def _confirmed_revision(file: FileToApply, revision: str) -> str:
+def _plan(document: Json, name: str) -> Json:
+    with _refused_in_words(name, ""):
+        return target().plan(document)
+
+
+def _confirmed_revision(document: Json, name: str, revision: str) -> str:
     """Ask about the records that --prune deletes. The revision of the plan that was shown: nothing else is deleted."""
-    require_terminal(f"delete the records that are not in {file.name}")
-    plan = target().plan(file, prune=True)
+    require_terminal(f"delete the records that are not in {name}")
+    plan = _plan(document, name)
     removed = [step_name(step) for step in plan["steps"] if step["action"] == "remove"]
     if not removed:
         return revision
@@ -167,15 +179,60 @@ def _confirmed_revision(file: FileToApply, revision: str) -> str:
     return revision or str(plan["revision"])
 
 
-def _read(file: str) -> FileToApply:
+def _document(file: str, name: str, remedy: str) -> Json:
+    """The body of an apply. References are resolved here: a server sees their values, never their files."""
+    document = parse_toml(_read(file))
+    if isinstance(document, Mistake):
+        raise MistakenFile(name, [document], remedy)
+    resolver = Resolver(os.environ, Path() if file == "-" else Path(file).parent)
+    return {"document": document, "references": [_resolved(each, resolver) for each in set(_references(document))]}
+
+
+def _read(file: str) -> bytes:
+    """The file may be a pipe: it is read once."""
     if file == "-":
         if sys.stdin is None:
             raise OperatorError("standard input is closed")
-        return FileToApply("standard input", sys.stdin.buffer.read(), Path())
+        return sys.stdin.buffer.read()
     try:
-        return FileToApply(file, Path(file).read_bytes(), Path(file).parent)
+        return Path(file).read_bytes()
     except OSError as error:
         raise OperatorError(f"the file {file} cannot be read: {error.strerror}") from None
+
+
+def _references(value: dict[str, Any] | list[Any]) -> Iterator[Reference]:
+    """Those that may be resolved: a wrong one is reported as a mistake with its place."""
+    if reference := as_reference(value):
+        if not reference_problem(reference):
+            yield reference
+    else:
+        for each in value.values() if isinstance(value, dict) else value:
+            if isinstance(each, dict | list):
+                yield from _references(each)
+
+
+def _resolved(reference: Reference, resolver: Resolver) -> Json:
+    found = resolver(reference)
+    outcome = {"value": found.reveal()} if isinstance(found, Secret) else {"missing": found}
+    return {"kind": reference.kind, "name": reference.name, **outcome}
+
+
+@contextmanager
+def _refused_in_words(name: str, remedy: str) -> Iterator[None]:
+    """The mistakes in a document as those of the file, and a plan that is outdated with what has changed since."""
+    try:
+        yield
+    except Refused as refusal:
+        members = refusal.members
+        try:
+            if "mistakes" in members:
+                mistakes = msgspec.convert(members["mistakes"], list[dict[str, str]])
+                raise MistakenFile(name, [Mistake(**each) for each in mistakes], remedy) from None
+            lists = members["changes"], members.get("records", [])
+            changes, records = msgspec.convert(lists, tuple[list[dict[str, str]], list[dict[str, str]]])
+        except (TypeError, KeyError, msgspec.ValidationError):  # without such members, or with others of these names
+            raise refusal from None
+        raise OutdatedPlan(changes, records) from None
 
 
 def _summary(report: Json) -> Iterator[str]:

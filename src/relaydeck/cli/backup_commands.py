@@ -241,12 +241,15 @@ def _problems(compared: list[Compared], secrets: Secrets | None, key_path: Path)
 def restore(file: Path, passphrase_file: Path | None, unauthenticated: bool, as_json: bool) -> None:
     """Restore the backup FILE into the configured database, which must be new or empty.
 
+    RELAYDECK_HOME names another home, RELAYDECK_DATABASE_URL another database.
+
     Put the master key file of the service that wrote FILE in its place first, unless FILE contains the key: it
     authenticates FILE. The command checks the whole file before it writes, and reads back what it wrote. It writes the
     master key file only if FILE contains the key and the file does not exist yet. If it is interrupted, run it again.
 
     If FILE cannot be authenticated, whoever could write it could have put a token into it. Such a file is restored
-    only with --unauthenticated. Create a new token afterwards: 'relaydeck token create NAME'.
+    only with --unauthenticated. Create a new token afterwards: 'relaydeck token create NAME
+    --role owner'.
     """
     settings = read_settings()
     key_path = settings.master_key_path

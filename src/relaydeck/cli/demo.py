@@ -26,9 +26,8 @@ from relaydeck.cli.examples import example_text
 from relaydeck.cli.options import as_json
 from relaydeck.cli.output import Shape, about, print_line, print_lines, print_note, show
 from relaydeck.client import Client, ClientError, Event, WebhookError, verify_webhook
-from relaydeck.client.blocking_transport import ConnectionPool
+from relaydeck.client.blocking_transport import send_once
 from relaydeck.client.calls import Request, Response
-from relaydeck.client.exchange import read_address
 from relaydeck.credentials.tokens import new_token
 from relaydeck.errors import OperatorError
 from relaydeck.settings.model import PREFIX
@@ -158,9 +157,8 @@ def free_port() -> int:
 
 
 def answers(port: int, method: str, path: str, body: str = "") -> bool:
-    connections = ConnectionPool(read_address(f"http://{HOST}:{port}"), 5.0, None, _ANSWER_BYTES)
-    answer = connections.send(Request(method, path, {"Content-Type": "application/json"}, body.encode()))
-    connections.close()
+    request = Request(method, path, {"Content-Type": "application/json"}, body.encode())
+    answer = send_once(f"http://{HOST}:{port}", request, 5.0, _ANSWER_BYTES)
     return isinstance(answer, Response) and answer.status == 200
 
 

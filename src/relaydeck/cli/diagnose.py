@@ -27,9 +27,8 @@ from relaydeck.cli.drain import running_services
 from relaydeck.cli.home_target import HomeTarget
 from relaydeck.cli.options import PATH, as_json, at_home
 from relaydeck.cli.output import Shape, about, print_outcome, write_new_file
-from relaydeck.client.blocking_transport import ConnectionPool
+from relaydeck.client.blocking_transport import send_once
 from relaydeck.client.calls import Request, Response
-from relaydeck.client.exchange import read_address
 from relaydeck.errors import OperatorError, operator_words
 from relaydeck.log import LEVELS
 from relaydeck.process.figures import open_files
@@ -190,10 +189,7 @@ def _answer(url: str, path: str) -> str:
     settings = read_settings()
     host, port = settings.operations_address or (settings.host, settings.port)
     address = url.rstrip("/") or f"http://{host_in_url(host)}:{port}"
-    server = read_address(address)
-    connections = ConnectionPool(server, _ANSWER_SECONDS, None, _ANSWER_BYTES)
-    answer = connections.send(Request("GET", server.prefix + path, {}, None))
-    connections.close()
+    answer = send_once(address, Request("GET", path, {}, None), _ANSWER_SECONDS, _ANSWER_BYTES)
     if not isinstance(answer, Response):
         raise OperatorError(f"{path}: {answer}", "")
     return f"{answer.status}\n{answer.body.decode('utf-8', 'replace')}"

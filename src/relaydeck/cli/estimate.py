@@ -1,6 +1,5 @@
 """`relaydeck estimate`: one fee step by step, or how far the estimates of a network are from what was really paid."""
 
-import asyncio
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -20,8 +19,8 @@ from relaydeck.cli.output import print_line, print_note, print_rows, progress_ba
 from relaydeck.cli.reply import Json
 from relaydeck.cli.target import require_home, target
 from relaydeck.errors import OperatorError, RecordNotFound
+from relaydeck.fees.backtest import Backtest, BacktestRow, counted_problems, run_backtest
 from relaydeck.fees.model import fee_options
-from relaydeck.fees.report import Backtest, BacktestRow, counted_problems, report_backtest, test_blocks
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network
 from relaydeck.settings.model import read_settings
@@ -114,15 +113,14 @@ def _bar(percent: int, count: int, highest: int) -> str:
 
 def _test(name: str, blocks: int, svg: Path | None, as_json: bool) -> None:
     """Print what was tested. If the nodes stop answering, raise OperatorError after the report."""
-    network = _network(name)
-    found, problem = asyncio.run(test_blocks(network, fee_options(read_settings()), blocks, progress_bar))
-    if found or not problem:
-        show(report_backtest(network, found), as_json, _print_backtest)
+    run = run_backtest(_network(name), fee_options(read_settings()), blocks, progress_bar)
+    if run.found or not run.problem:
+        show(run.report, as_json, _print_backtest)
         if svg is not None:
-            svg.write_text(plot(name, [each.percent for each in found if each.percent is not None]))
+            svg.write_text(plot(name, [each.percent for each in run.found if each.percent is not None]))
             print_note(f"wrote {svg}")
-    if problem:
-        raise OperatorError(problem, "Run 'relaydeck doctor' to check the network's nodes.")
+    if run.problem:
+        raise OperatorError(run.problem, "Run 'relaydeck doctor' to check the network's nodes.")
 
 
 def _network(name: str) -> Network:

@@ -24,7 +24,7 @@ from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ShowProgress, Transaction, without_progress
 from relaydeck.store.migrate import schema_version
 from relaydeck.store.open_store import Store, open_reader_at, open_store, open_store_at
-from relaydeck.store.vault import Vault, read_master_keys
+from relaydeck.store.vault import read_master_keys
 
 if TYPE_CHECKING:
     from relaydeck.process.wrapped_keys import KeySystem
@@ -89,16 +89,12 @@ def existing_store() -> Iterator[Store]:
 
 
 @contextmanager
-def store_for_apply(*, may_create: bool) -> Iterator[Store]:
-    """The configured store. A plan for a home that does not exist yet uses an empty store in a temporary folder.
+def empty_store() -> Iterator[Store]:
+    """In a temporary folder, for the plan of a home that does not exist yet.
 
     A master key that exists already is used: the revision of a plan is computed with it.
     """
     settings = read_settings()
-    if may_create or has_data(settings):
-        with closing(open_or_create(settings)) as store, refusals_for_operators():
-            yield store
-        return
     with TemporaryDirectory(prefix="relaydeck-plan-") as folder:
         home = Path(folder)
         key = settings.master_key_path if settings.master_key_path.exists() else home / "master.key"
@@ -113,7 +109,7 @@ def change_in(store: Store) -> Iterator[ChangeContext]:
         yield change_context(store, transaction)
 
 
-def change_context(store: Store, transaction: Transaction, _vault: Vault | None = None) -> ChangeContext:
+def change_context(store: Store, transaction: Transaction) -> ChangeContext:
     return ChangeContext(transaction, AuditLog(store.vault), actor(), int(time.time()), "cli")
 
 

@@ -1,94 +1,56 @@
 """The home as commands reach it: the operations of the admin interface in this process, without a running service."""
 
 import asyncio
-import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
+from copy import copy
 from functools import cached_property, partial
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import click
 import msgspec
 
 from relaydeck.admin import api  # noqa: F401  # registers the handlers
-from relaydeck.admin.apply import apply_report
 from relaydeck.admin.handling import HANDLERS, Content, OwnTransaction, Request
 from relaydeck.admin.proposals import make_or_propose
-from relaydeck.admin.views import json_values
 from relaydeck.api.operation import Operation
 from relaydeck.api.operations import APPLY, CREATE_TOKEN
+from relaydeck.api.records import ApplyRequest, ResolvedReference
 from relaydeck.cli.home import (
     actor,
     change_context,
     change_in,
+    empty_store,
     existing_store,
     has_data,
     open_or_create,
     refusals_for_operators,
     require_data,
-    store_for_apply,
 )
 from relaydeck.cli.output import print_note, progress_bar
-from relaydeck.cli.reply import FileToApply, Json, OutdatedPlan, Proposed, Refused, Reply
+from relaydeck.cli.reply import UNCHANGED, Json, Proposed, Refused, Reply
 from relaydeck.doctor import Finding
 from relaydeck.doctor.all_checks import examine, findings
 from relaydeck.doctor.machine import Machine
-from relaydeck.errors import OperatorError, PlanChanged
+from relaydeck.errors import OperatorError
 from relaydeck.fees.estimator import Estimator
 from relaydeck.fees.model import fee_options
 from relaydeck.http.pipeline import Call
 from relaydeck.notifications.webhook_rule import WebhookRule
-from relaydeck.provisioning.apply import UNCHANGED, Apply, FilePlanner
 from relaydeck.provisioning.export import exported
-from relaydeck.provisioning.file import read_file
-from relaydeck.provisioning.mistakes import MistakenFile
-from relaydeck.provisioning.plan import Plan, Step
+from relaydeck.provisioning.plan import Step
 from relaydeck.provisioning.planner import UrlRules
-from relaydeck.provisioning.references import Resolver
 from relaydeck.scope import Scope
+from relaydeck.secret import Secret
 from relaydeck.settings.model import Settings, read_settings
 from relaydeck.signers.drivers.keys import SignerKeys
-from relaydeck.signers.known_addresses import KnownAddresses, find_addresses
-from relaydeck.store.changes import ChangeContext
-from relaydeck.store.database import without_progress
+from relaydeck.store.database import Transaction, without_progress
 from relaydeck.store.open_store import Store, open_store
+from relaydeck.store.vault import Vault
 
 _MANY_STEPS = 1000  # from which on a progress bar is useful
 _PLANNED_FROM_NOTHING = "0-"  # the start of such a revision
-
-
-def _file_planner(file: FileToApply, prune: bool, remedy: str = "") -> FilePlanner:
-    """`remedy` ends the message about a file with mistakes. The file may be a pipe: it is read once."""
-    urls = UrlRules(webhooks=WebhookRule(read_settings().webhook_allow))
-    declared = read_file(file.content, Resolver(os.environ, file.folder))
-    return FilePlanner(declared, prune, urls, partial(MistakenFile, file.name, remedy=remedy))
-
-
-def _plan(store: Store, planner: FilePlanner, addresses: KnownAddresses, expected: str = "") -> Plan:
-    with store.database.snapshot():
-        return planner.plan(store.database.read, store.vault, addresses, expected)
-
-
-async def _find_addresses(store: Store, planner: FilePlanner) -> KnownAddresses:
-    """Before any transaction, because a key system may take its time."""
-    keys = SignerKeys(read_settings())
-    try:
-        with store.database.snapshot():
-            questions = planner.questions(store.database.read, store.vault, keys.bound_types)
-        return await find_addresses(keys, questions, locally=True)
-    finally:
-        await keys.close()
-
-
-@contextmanager
-def _naming_changes() -> Iterator[None]:
-    """A plan that is no longer the reviewed one is refused with what has changed since."""
-    try:
-        yield
-    except PlanChanged as refusal:
-        raise OutdatedPlan(refusal.changes, refusal.records) from None
 
 
 def _with_progress(steps: list[Step]) -> Iterable[Step]:
@@ -106,6 +68,8 @@ _MANY_CHECKS = 100_000  # steps of doctor: a second or so
 
 class HomeServices:
     """What handlers use. An operator on the machine may set any URL."""
+
+    progress = staticmethod(_with_progress)  # of an apply
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self.local_actor = actor()
@@ -181,38 +145,31 @@ class HomeTarget:
             context.call_on_close(opened.close)
         return opened
 
-    def plan(self, file: FileToApply, *, prune: bool) -> Json:
+    def plan(self, document: Json) -> Json:
         settings = read_settings()
+        if has_data(settings):
+            return _ApplyHere(document).run(self._store(may_create=False), plan_only=True)
         has_key = settings.master_key_path.exists()
-        if not has_data(settings):
-            unpinned = "" if has_key else ", and has no revision before there is a master key"
-            print_note(
-                f"note: there is no Relaydeck data at {settings.database}: the plan starts from nothing{unpinned}"
-            )
-        with store_for_apply(may_create=False) as store:
-            planner = _file_planner(file, prune)
-            plan = _plan(store, planner, asyncio.run(_find_addresses(store, planner)))
-        if not has_key:
-            plan.revision = ""  # computed with the key of the temporary store
-        return json_values(apply_report(plan, applied=False))
+        unpinned = "" if has_key else ", and has no revision before there is a master key"
+        print_note(f"note: there is no Relaydeck data at {settings.database}: the plan starts from nothing{unpinned}")
+        with empty_store() as store:
+            report = _ApplyHere(document).run(store, plan_only=True)
+        # Without a key, it was computed with the key of the temporary store.
+        return report if has_key else report | {"revision": ""}
 
-    def apply(self, file: FileToApply, *, prune: bool, revision: str, reason: str) -> Json:
-        settings, planner, addresses = read_settings(), _file_planner(file, prune, UNCHANGED), None
+    def apply(self, document: Json, *, revision: str, reason: str) -> Json:
+        settings = read_settings()
+        with refusals_for_operators(UNCHANGED):
+            request = _ApplyHere(document, revision, reason)
         if not has_data(settings):
             if revision and not revision.startswith(_PLANNED_FROM_NOTHING):
                 require_data(settings)  # the plan was made for another home
             # Planned without the home first, so that nothing that is refused creates one.
-            with store_for_apply(may_create=False) as store, _naming_changes():
-                addresses = asyncio.run(_find_addresses(store, planner))
-                plan = _plan(store, planner, addresses, revision)
-            if not plan.steps:
-                return json_values(apply_report(plan, applied=True))
-        with store_for_apply(may_create=True) as store, _naming_changes():
-            if store.database.read("SELECT 1 FROM protections LIMIT 1"):
-                return _apply_or_propose(store, file, prune, revision, reason)
-            known = addresses or asyncio.run(_find_addresses(store, planner))
-            plan = Apply(store, planner, known, revision, _with_progress).run_for(actor(), int(time.time()))
-        return json_values(apply_report(plan, applied=True))
+            with empty_store() as store:
+                planned = request.run(store, plan_only=True)
+            if not planned["steps"]:
+                return planned | {"applied": True}
+        return request.run(self._store(may_create=True))
 
     def export(self) -> Iterator[str]:
         with existing_store() as store, closing(exported(store)) as pieces:
@@ -226,27 +183,47 @@ class HomeTarget:
         return findings(settings, Machine(), partial(progress_bar, at_least=_MANY_CHECKS))
 
 
-def _apply_or_propose(store: Store, file: FileToApply, prune: bool, revision: str, reason: str) -> Json:
-    """As a server does it."""
-    from relaydeck.cli.server_target import apply_request, apply_words
+class _ApplyHere(Request):
+    """With the document as it was read: TOML has values that JSON has not, and a file may be larger than a request."""
 
-    headers = _JSON | ({b"if-match": revision.encode()} if revision else {})
-    body = msgspec.json.encode(apply_request(file, UNCHANGED, {"prune": prune}))
-    call = Call("", headers, body, urlencode({"reason": reason}).encode() if reason else b"", None)
-    (reply,) = asyncio.run(_run_all(APPLY, [call], store))
-    if isinstance(reply, Refused):
-        raise apply_words(reply, file.name, UNCHANGED)
-    found: Json = reply.data
-    return found
+    has_stored_answer = False
+
+    def __init__(self, given: Json, revision: str = "", reason: str = "") -> None:
+        headers = _JSON | ({b"if-match": revision.encode()} if revision else {})
+        query = urlencode({"reason": reason} if reason else {}).encode()
+        self._asked = Call("", headers, msgspec.json.encode(given), query, None)  # a proposal keeps the body
+        super().__init__(self._asked, APPLY)
+        self._given = given
+        self._plan_only = False
+
+    def run(self, store: Store, *, plan_only: bool = False) -> Json:
+        self._plan_only = plan_only
+        (reply,) = asyncio.run(_run_all(APPLY, [self._asked], store, lambda _call, _operation: self))
+        if isinstance(reply, Refused):
+            raise reply
+        found: Json = reply.data
+        return found
+
+    def decode_apply(self) -> ApplyRequest:
+        # The handler frees the records one by one, and the command may need them again.
+        document = {name: copy(records) for name, records in self._given["document"].items()}
+        references = tuple(_reference(**each) for each in self._given["references"])
+        return ApplyRequest(document, references, self._given["prune"], self._plan_only)
 
 
-async def _run_all(operation: Operation, calls: list[Call], store: Store) -> list[Reply | Refused]:
+def _reference(kind: Literal["env", "file"], name: str, value: str = "", missing: str = "") -> ResolvedReference:
+    return ResolvedReference(kind, name, missing=missing) if missing else ResolvedReference(kind, name, Secret(value))
+
+
+async def _run_all(
+    operation: Operation, calls: list[Call], store: Store, read: Callable[[Call, Operation], Request] = Request
+) -> list[Reply | Refused]:
     services = HomeServices(read_settings(), store)
 
     async def run(call: Call) -> Reply | Refused:
         try:
             with refusals_for_operators(UNCHANGED if operation.is_change else ""):
-                return _reply(await _run(operation, call, services, store))
+                return _reply(await _run(operation, call, read(call, operation), services, store))
         except Refused as refusal:
             return refusal
 
@@ -256,20 +233,20 @@ async def _run_all(operation: Operation, calls: list[Call], store: Store) -> lis
         await services.close()
 
 
-async def _run(operation: Operation, call: Call, services: HomeServices, store: Store) -> Content:
-    outcome = await HANDLERS[operation.name](services, Request(call, operation))
+async def _run(operation: Operation, call: Call, request: Request, services: HomeServices, store: Store) -> Content:
+    outcome = await HANDLERS[operation.name](services, request)
     if isinstance(outcome, Content):
         return outcome
     change = outcome.change if isinstance(outcome, OwnTransaction) else outcome
 
-    def work(context: ChangeContext) -> Any:
-        return make_or_propose(context, operation, call, change)
+    def work(transaction: Transaction, _vault: Vault) -> Any:
+        return make_or_propose(change_context(store, transaction), operation, call, change)
 
     if isinstance(outcome, OwnTransaction):
-        made = cast(Content, await outcome.transact(partial(change_context, store), work))
+        made = cast(Content, await outcome.transact(work))
     else:
         with change_in(store) as context:
-            made = work(context)
+            made = make_or_propose(context, operation, call, change)
     if made.proposed:
         raise Proposed(made.data)
     return made

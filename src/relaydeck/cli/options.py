@@ -10,11 +10,11 @@ from typing import Any
 import click
 import msgspec
 
+from relaydeck.cli.reply import UNCHANGED
 from relaydeck.cli.target import Options, remember, require_home
 from relaydeck.errors import OperatorError
 from relaydeck.log import printable
 
-_UNCHANGED = "Nothing was changed."
 Printed = type[msgspec.Struct]
 
 
@@ -29,12 +29,20 @@ def confirm(action: str, *, yes: bool) -> None:
         return
     require_terminal(action)
     if not click.confirm(printable(f"{action[0].upper()}{action[1:]}?"), err=True):
-        raise OperatorError("not confirmed", _UNCHANGED)
+        raise OperatorError("not confirmed", UNCHANGED)
 
 
 def require_terminal(action: str) -> None:
     if not sys.stdin.isatty():
-        raise OperatorError(f"to {action} without a terminal, pass --yes", _UNCHANGED)
+        raise OperatorError(f"to {action} without a terminal, pass --yes", UNCHANGED)
+
+
+def label_pairs(labels: tuple[str, ...], *, removes: bool = False) -> dict[str, str]:
+    """The values of `--label`. With `removes`, `KEY=` is one, too."""
+    pairs = {key: value for key, _, value in (each.partition("=") for each in labels)}
+    if not all("=" in each for each in labels) or "" in pairs or ("" in pairs.values() and not removes):
+        raise click.UsageError("--label must be KEY=VALUE")
+    return pairs
 
 
 PATH = click.Path(path_type=Path)

@@ -17,11 +17,12 @@ from relaydeck.api.operations import (
     LIST_PROPOSALS,
     LIST_PROTECTIONS,
     REJECT_PROPOSAL,
+    WITHDRAW_PROPOSAL,
 )
 from relaydeck.api.records import Proposal, Protection, RecordKind
-from relaydeck.cli.operation_commands import identity, list_command
-from relaydeck.cli.options import anywhere, as_json
-from relaydeck.cli.output import Shape, about, print_change, print_record, print_steps, show
+from relaydeck.cli.operation_commands import derived_command, identity, list_command
+from relaydeck.cli.options import anywhere, as_json, label_pairs
+from relaydeck.cli.output import Shape, about, print_change, print_record, print_steps
 from relaydeck.cli.reply import Json, OutdatedPlan, Proposed, Refused
 from relaydeck.cli.target import target
 from relaydeck.errors import OperatorError
@@ -77,18 +78,14 @@ proposal.add_command(
 )
 
 
-@proposal.command("show")
-@identity(GET_PROPOSAL)
-@as_json(Proposal)
-@anywhere
-def proposal_show(identifier: str, as_json: bool) -> None:
-    """Show the proposal with this ID: author, reason, steps."""
-    show(target().call(GET_PROPOSAL, identifier).data, as_json, _print_proposal)
-
-
 def _print_proposal(found: Json) -> None:
     print_record({name: value for name, value in found.items() if name != "steps"})
     print_steps(found["steps"])
+
+
+proposal.add_command(
+    derived_command(GET_PROPOSAL, "show", "Show the proposal with this ID: author, reason, steps.", _print_proposal)
+)
 
 
 def _deciding(operation: Operation, done: str, help: str) -> None:
@@ -103,7 +100,8 @@ def _deciding(operation: Operation, done: str, help: str) -> None:
         except Refused as refusal:
             if refusal.status != HTTPStatus.PRECONDITION_FAILED:
                 raise
-            raise OutdatedPlan(*(refusal.members.get(each, ()) for each in ("changes", "records"))) from None
+            changes, records = (refusal.members.get(each, ()) for each in ("changes", "records"))
+            raise OutdatedPlan(changes, records, "Its author has to propose the change again.") from None
         print_change(found, as_json, f"{done} proposal {identifier}")
 
     command: Callable[..., Any] = click.argument("reason")(run) if operation.request else run
@@ -117,6 +115,7 @@ _deciding(
     "Approve the proposal with this ID: its change is made at once. Its author cannot approve it.",
 )
 _deciding(REJECT_PROPOSAL, "rejected", "Reject the proposal with this ID, with a REASON.")
+_deciding(WITHDRAW_PROPOSAL, "withdrew", "Withdraw the proposal with this ID. Only its author can.")
 _deciding(
     FORCE_PROPOSAL,
     "forced",
@@ -167,8 +166,7 @@ def protection_create(name: str, labels: tuple[str, ...], note: str, as_json: bo
 
     A record is protected if it meets every option that you give. Without options, all records are protected.
     """
-    pairs = dict(each.partition("=")[::2] for each in labels)
-    scope = {"relayers": given["relayers"], "networks": given["networks"], "labels": pairs}
+    scope = {"relayers": given["relayers"], "networks": given["networks"], "labels": label_pairs(labels)}
     document = {"name": name, "kinds": given["kinds"], "note": note} | ({"scope": scope} if any(scope.values()) else {})
     found = target().call(CREATE_PROTECTION, document=document).data
     print_change(found, as_json, f"created protection {name}")

@@ -19,7 +19,7 @@ from msgspec import UNSET
 from relaydeck.api.operations import ACKNOWLEDGE_PROBLEM, BY_NAME, CHECK_SIGNER, FIND, LIST_SIGNER_DRIVERS
 from relaydeck.api.records import FleetProblem, Found
 from relaydeck.cli.operation_commands import completed_records, derived_command, identity, list_command, operation_group
-from relaydeck.cli.options import anywhere, as_json, asks_first, confirm
+from relaydeck.cli.options import anywhere, as_json, asks_first, confirm, label_pairs
 from relaydeck.cli.output import (
     Column,
     Shape,
@@ -151,10 +151,7 @@ def _query(reason: str) -> dict[str, str]:
 
 
 def _labelled(document: Json, labels: tuple[str, ...]) -> Json:
-    for each in labels:
-        key, separator, value = each.partition("=")
-        if not separator:
-            raise click.UsageError("--label must be KEY=VALUE")
+    for key, value in label_pairs(labels, removes=True).items():
         document.setdefault("labels", {})[key] = value or None
     return document
 
@@ -333,7 +330,9 @@ def _necessity(field: Field) -> str:
 
 
 def _assignment(prefix: str, field: Field) -> str:
-    """The argument that sets the field to its example, quoted for a shell."""
+    """The argument that sets the field to its example, quoted for a shell. A secret comes from a file."""
+    if field.type is Secret:
+        return f"{prefix}{field.name}=@FILE"
     example = _example(field)
     if isinstance(example, str):
         return f"{prefix}{field.name}={shlex.quote(example)}"

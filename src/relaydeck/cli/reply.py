@@ -1,12 +1,12 @@
 """What an operation replies to a command, wherever it ran."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from relaydeck.errors import OperatorError
 
 Json = dict[str, Any]
+UNCHANGED = "Nothing was changed."
 
 
 class Reply(NamedTuple):
@@ -39,16 +39,15 @@ class Proposed(OperatorError):
         )
 
 
-class FileToApply(NamedTuple):
-    name: str  # in messages
-    content: bytes
-    folder: Path  # that relative paths in it start from
-
-
 class OutdatedPlan(OperatorError):
     """The plan that was reviewed is not the plan that would be applied."""
 
-    def __init__(self, changes: Sequence[Mapping[str, str]], records: Sequence[Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        changes: Sequence[Mapping[str, str]],
+        records: Sequence[Mapping[str, str]],
+        remedy: str = "Plan again, and review the new plan.",
+    ) -> None:
         different = [f"  {each['kind']} {each['name'] or '(more than one, or not in this file)'}" for each in records]
         since = [f"  {each['at']}  {each['actor']}  {each['action']}  {each['record']}" for each in changes]
         super().__init__(
@@ -59,5 +58,5 @@ class OutdatedPlan(OperatorError):
                     *(["Changed since:", *since] if since else ["No record has changed since."]),
                 ]
             ),
-            "Nothing was changed. Plan again, and review the new plan.",
+            f"{UNCHANGED} {remedy}",
         )

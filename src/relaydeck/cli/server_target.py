@@ -1,6 +1,5 @@
 """A server as commands reach it, over its admin API. Every failure becomes words that an operator can act on."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, get_args
@@ -10,17 +9,14 @@ import msgspec
 from relaydeck.api.operation import Operation
 from relaydeck.api.operations import APPLY, EXPORT, RUN_DOCTOR, WHOAMI
 from relaydeck.cli.output import progress_bar
-from relaydeck.cli.reply import FileToApply, Json, OutdatedPlan, Proposed, Refused, Reply
+from relaydeck.cli.reply import UNCHANGED, Json, Proposed, Refused, Reply
 from relaydeck.client import Client, errors, records
 from relaydeck.client.exchange import read_address
 from relaydeck.doctor import Finding, Result
 from relaydeck.errors import OperatorError
-from relaydeck.provisioning.mistakes import Mistake, MistakenFile, parse_toml
-from relaydeck.provisioning.references import Reference, Resolver, as_reference, reference_problem
 from relaydeck.secret import Secret
 from relaydeck.web_addresses import is_loopback
 
-UNCHANGED = "Nothing was changed."
 _TIMEOUT_SECONDS = 60.0  # of one attempt; a check of a key or of slow nodes takes its time
 _PATIENT_SECONDS = 900.0
 _PATIENT_BYTES = 1024 * 1024 * 1024  # an export of a large fleet
@@ -102,27 +98,22 @@ class ServerTarget:
             remedy = f"{remedy} If the server uses TLS, its URL starts with https://.".strip()
         return OperatorError(f"{self.url}: {error}", remedy)
 
-    def plan(self, file: FileToApply, *, prune: bool) -> Json:
-        return self._send(file, "", {"prune": prune, "plan_only": True})
+    def plan(self, document: Json) -> Json:
+        return self._send(document | {"plan_only": True}, "")
 
-    def apply(self, file: FileToApply, *, prune: bool, revision: str, reason: str) -> Json:
-        return self._send(file, UNCHANGED, {"prune": prune, "plan_only": False}, revision, reason)
+    def apply(self, document: Json, *, revision: str, reason: str) -> Json:
+        return self._send(document, UNCHANGED, revision, reason)
 
     def export(self) -> Iterator[str]:
         yield self._patient().call(EXPORT).data["toml"]
 
-    def _send(self, file: FileToApply, remedy: str, options: Json, revision: str = "", reason: str = "") -> Json:
-        body = apply_request(file, remedy, options)
+    def _send(self, document: Json, remedy: str, revision: str = "", reason: str = "") -> Json:
         pinned, query = f'"{revision}"' if revision else None, {"reason": reason} if reason else None
-        count = sum(len(each) for each in body["document"].values() if isinstance(each, dict | list))
-        try:
-            with progress_bar("the server applies the file", count, at_least=_MANY_RECORDS, elsewhere=True):
-                found: Json = (
-                    self._patient().call(APPLY, document=body, query=query, if_match=pinned, remedy=remedy).data
-                )
-        except Refused as refusal:
-            raise apply_words(refusal, file.name, remedy) from None
-        return found
+        count = sum(len(each) for each in document["document"].values() if isinstance(each, dict | list))
+        with progress_bar("the server applies the file", count, at_least=_MANY_RECORDS, elsewhere=True):
+            found = self._patient().call(APPLY, document=document, query=query, if_match=pinned, remedy=remedy)
+        applied: Json = found.data
+        return applied
 
     def findings(self) -> Iterator[Finding]:
         """Whether it can be reached, and what its own doctor finds."""
@@ -200,42 +191,3 @@ def _refusal(error: errors.ApiError, url: str, remedy: str) -> tuple[str, str]:
     if isinstance(error, errors.ServerError):
         return f"{url} failed: {error}", remedy
     return error.reason or error.message, remedy
-
-
-def apply_request(file: FileToApply, remedy: str, options: Json) -> Json:
-    """The body of an apply. References are resolved here: a server sees their values, never their files."""
-    document = parse_toml(file.content)
-    if isinstance(document, Mistake):
-        raise MistakenFile(file.name, [document], remedy)
-    references = [_resolved(each, Resolver(os.environ, file.folder)) for each in set(_references(document))]
-    return {"document": document, "references": references, **options}
-
-
-def apply_words(refusal: Refused, file_name: str, remedy: str) -> Exception:
-    """What the command on the home would say."""
-    members = refusal.members
-    try:
-        if "mistakes" in members:
-            mistakes = msgspec.convert(members["mistakes"], list[dict[str, str]])
-            return MistakenFile(file_name, [Mistake(**each) for each in mistakes], remedy)
-        lists = members["changes"], members.get("records", [])
-        return OutdatedPlan(*msgspec.convert(lists, tuple[list[dict[str, str]], list[dict[str, str]]]))
-    except (TypeError, KeyError, msgspec.ValidationError):  # without such members, or with others of these names
-        return refusal
-
-
-def _references(value: Any) -> Iterator[Reference]:
-    """Those that may be resolved: the server reports a wrong one as a mistake with its place."""
-    if reference := as_reference(value):
-        if not reference_problem(reference):
-            yield reference
-    else:
-        parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        for each in parts:
-            yield from _references(each)
-
-
-def _resolved(reference: Reference, resolver: Resolver) -> Json:
-    found = resolver(reference)
-    outcome = {"value": found.reveal()} if isinstance(found, Secret) else {"missing": found}
-    return {"kind": reference.kind, "name": reference.name, **outcome}

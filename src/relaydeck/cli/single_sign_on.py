@@ -18,9 +18,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import click
 import msgspec
 
-from relaydeck.client.blocking_transport import ConnectionPool
+from relaydeck.client.blocking_transport import send_once
 from relaydeck.client.calls import Request, Response
-from relaydeck.client.exchange import read_address
 from relaydeck.errors import OperatorError
 from relaydeck.secret import Secret
 
@@ -105,14 +104,9 @@ def sign_out(url: str, session: Secret) -> None:
 
 
 def _post(url: str, path: str, form: Mapping[str, str]) -> Response:
-    address = read_address(url)
     content = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-    request = Request("POST", f"{address.prefix}/console/sso/{path}", content, urlencode(form).encode())
-    pool = ConnectionPool(address, _TIMEOUT_SECONDS, None, _MOST_BYTES)
-    try:
-        outcome = pool.send(request)
-    finally:
-        pool.close()
+    request = Request("POST", f"/console/sso/{path}", content, urlencode(form).encode())
+    outcome = send_once(url, request, _TIMEOUT_SECONDS, _MOST_BYTES)
     if not isinstance(outcome, Response):
         raise OperatorError(f"{url}: {outcome}", "Check the URL, and that the service is running.")
     return outcome

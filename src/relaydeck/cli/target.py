@@ -71,7 +71,8 @@ def target() -> "HomeTarget | ServerTarget":
     """Both call operations, and raise OperatorError for whatever fails and Refused for what is refused.
 
     Their `plan`, `apply`, `export` and `findings` differ: an apply on the home may create it and shows its progress,
-    and a server cannot read files here. Raises UsageError when the options or the environment contradict each other.
+    and a server takes minutes for a large file. Raises UsageError when the options or the environment contradict each
+    other.
     """
     return _target(chosen_server(given_options(), os.environ))
 

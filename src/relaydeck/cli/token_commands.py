@@ -9,7 +9,7 @@ import click
 
 from relaydeck.api.operations import CREATE_TOKEN, LIST_TOKENS, REVOKE_TOKEN, ROTATE_TOKEN, WHOAMI
 from relaydeck.cli.operation_commands import derived_command, identity, list_command, operation_group
-from relaydeck.cli.options import anywhere, as_json
+from relaydeck.cli.options import anywhere, as_json, label_pairs
 from relaydeck.cli.output import Shape, about, print_change, print_notes, print_outcome, print_record
 from relaydeck.cli.reply import Json, Refused
 from relaydeck.cli.target import target
@@ -29,7 +29,12 @@ def _limits(view: Json) -> str:
     found += [f"--label {key}={value}" for key, value in scope.get("labels", {}).items()]
     found += [f"--from {each}" for each in view.get("addresses", ())]
     found += [f"--{name} {view[name]}" for name in ("rate", "burst") if view.get(name)]
-    return " ".join(found + ["--approve"] * bool(view.get("approve")))
+    return " ".join(found)
+
+
+def _approval(view: Json) -> str:
+    """Whether it may approve changes that need it: a right, which no limit takes."""
+    return "yes" if view.get("approve") else ""
 
 
 token.add_command(
@@ -44,6 +49,7 @@ token.add_command(
             "created": "created_at",
             "expires": lambda view: view["expires_at"] or "never",
             "limited to": _limits,
+            "may approve": _approval,
             "for": "purpose",
             "made by": "made_by",
             "last used": "last_used_at",
@@ -103,8 +109,7 @@ def token_create(
     if expires and lifetime_seconds(expires) is None:
         raise OperatorError(f"--expires must be {LIFETIMES}")
     # The token goes to standard output alone, so that $(relaydeck token create …) holds nothing else.
-    pairs = dict(each.partition("=")[::2] for each in labels)
-    scope = {"relayers": relayers, "networks": networks, "labels": pairs}
+    scope = {"relayers": relayers, "networks": networks, "labels": label_pairs(labels)}
     given = {"expires": expires, "scope": scope if any(scope.values()) else None, **others}
     document = {"name": name, "kind": kind} | {field: value for field, value in given.items() if value}
     issued = target().call(CREATE_TOKEN, document=document).data["token"]
@@ -143,16 +148,21 @@ def _naming(name: str) -> Iterator[None]:
 @as_json(Revoked)
 @anywhere
 def token_revoke(identifier: str, as_json: bool) -> None:
-    """Revoke the token called NAME. The next request that uses it is refused."""
+    """Revoke the token called NAME and its old secrets.
+
+    The next request that uses it, or an old secret of it that still works since a rotation, is refused.
+    """
     with _naming(identifier):
-        target().call(REVOKE_TOKEN, identifier)
+        reply = target().call(REVOKE_TOKEN, identifier)
     print_change(Revoked(identifier), as_json, f"revoked {identifier}")
+    print_notes(reply.notes)
 
 
 def _print_identity(view: Json) -> None:
     until = view["expires_at"] or "no end"
-    found = {"actor": view["actor"], "role": view["role"], "limited to": _limits(view), "rule": view["rule"]}
-    print_record(found | {"until": until})
+    found = {"actor": view["actor"], "role": view["role"], "limited to": _limits(view)}
+    found |= {"may approve": _approval(view)} if view.get("approve") else {}
+    print_record(found | {"rule": view["rule"], "until": until})
 
 
 whoami = derived_command(WHOAMI, "whoami", show_response=_print_identity)

@@ -489,7 +489,8 @@ class AdminOperations:
     @sends("GET", "proposals")
     def list_proposals(
         self, *, page: int | None = None, per_page: int | None = None, order: Literal["oldest", "newest"] | None = None,
-        state: Literal["open", "applied", "forced", "rejected", "expired"] | None = None, author: str | None = None
+        state: Literal["open", "applied", "forced", "rejected", "withdrawn", "expired"] | None = None,
+        author: str | None = None
     ) -> Page[records.Proposal]:
         """List proposed changes.
 
@@ -510,6 +511,10 @@ class AdminOperations:
     @sends("POST", "proposals/{proposal_id}/reject")
     def reject_proposal(self, proposal_id: str, reason: str, *, idempotency_key: str | None = None) -> records.Proposal:
         """Reject a change. Raises `NotFound`."""
+
+    @sends("POST", "proposals/{proposal_id}/withdraw")
+    def withdraw_proposal(self, proposal_id: str, *, idempotency_key: str | None = None) -> records.Proposal:
+        """Withdraw a change that you proposed. Raises `NotFound`."""
 
     @sends("POST", "proposals/{proposal_id}/force")
     def force_proposal(self, proposal_id: str, reason: str, *, idempotency_key: str | None = None) -> records.Proposal:

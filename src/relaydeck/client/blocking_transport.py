@@ -7,11 +7,12 @@ import socket
 import ssl
 import time
 from collections import deque
+from contextlib import closing
 from typing import Any
 
 from relaydeck.client.calls import Outcome, Request, Response
 from relaydeck.client.errors import ConnectFailed, ConnectionLost, TimedOut, TransportError
-from relaydeck.client.exchange import Address, too_large
+from relaydeck.client.exchange import Address, read_address, too_large
 
 _MOST_IDLE = 16
 _NEARLY = 0.95  # of the time that a socket waits by itself: close enough to the time that remains
@@ -109,6 +110,13 @@ class ConnectionPool:
         if self._ssl_context is None:
             return http.client.HTTPConnection(host, port, timeout=self._timeout)
         return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=self._ssl_context)
+
+
+def send_once(url: str, request: Request, seconds: float, most_bytes: int) -> Outcome:
+    """One attempt over a connection of its own. The target of the request is below the path of `url`."""
+    address = read_address(url)
+    with closing(ConnectionPool(address, seconds, None, most_bytes)) as connections:
+        return connections.send(request._replace(target=address.prefix + request.target))
 
 
 class _TimedReader(io.RawIOBase):

@@ -5,7 +5,8 @@ form. The changes are planned as those of an apply file with this record. What s
 was opened is shown, too: as it was, as it is, and as it was typed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +15,7 @@ from msgspec import UNSET
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.forms import Input, label_of, text_of
 from relaydeck.console.page_request import PageRequest
-from relaydeck.errors import BadRequest, MistakenRecord, NotPossible
+from relaydeck.errors import BadRequest, MistakenRecord, NotPossible, OutOfDate
 from relaydeck.http.pipeline import Reply
 from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, Resource, settable_fields
 from relaydeck.provisioning.document import RecordDocument, merged
@@ -65,7 +66,26 @@ def opened(inputs: Iterable[Input]) -> str:
     return msgspec.json.encode({each.name: each.value for each in inputs}).decode()
 
 
-async def unconfirmed(request: PageRequest, edit: Edit) -> Reply | None:
+async def save(
+    request: PageRequest, resource: Resource, edit_of: Callable[[Result], Awaitable[Edit]]
+) -> Reply | Sequence[str]:
+    """The page that shows the changes; or, after they were confirmed there and saved, the notes about them.
+
+    `edit_of` makes the edit of the record as it is stored. If somebody else changes that at the same moment, the
+    changes are shown again. Raises RequestError.
+    """
+    word = resource[:-1]
+    while True:
+        stored = await request.call(f"get_{word}", request.identifier)
+        edit = await edit_of(stored)
+        if page := await _unconfirmed(request, edit):
+            return page
+        with suppress(OutOfDate):
+            saved = await request.call(f"update_{word}", edit.name, document=edit.patch, if_match=stored.etag)
+            return saved.notes
+
+
+async def _unconfirmed(request: PageRequest, edit: Edit) -> Reply | None:
     """The page that shows the changes; None: they were shown, and are to be saved. Raises RequestError."""
     form = request.form
     is_same = form.get("etag", "*") in ("*", edit.stored.etag)

@@ -7,7 +7,7 @@ import msgspec
 from relaydeck.api.operations import SCOPED
 from relaydeck.console.admin_calls import Operator
 from relaydeck.console.guard import require_form_token, require_same_origin
-from relaydeck.console.live import LatestChanges, StreamLimit, live_updates
+from relaydeck.console.live import MEASURED, LatestChanges, StreamLimit, live_updates
 from relaydeck.console.page_request import PAGES, Menu, PageRequest, RegisteredPage, Services
 from relaydeck.console.pages import MENU
 from relaydeck.console.rendering import ROOT, asset, event_stream
@@ -63,8 +63,10 @@ class Console:
 
     async def _show(self, call: Call, method: str, path: str, operator: Operator) -> Reply:
         if path == "/live":
-            tables = query_of(call).get("tables", "").split(",")
-            return event_stream(live_updates(partial(self._changes.revision, tables), self._services.is_stopping))
+            shows = query_of(call).get("shows", "").split(",")
+            first = self._services.revision() if MEASURED in shows else 0
+            changed = partial(self._changes.revision, shows)
+            return event_stream(live_updates(changed, self._services.is_stopping, first))
         page, request = self._open(call, method, path, operator)
         operator.require(page.operation)
         return await page.answer(request)
@@ -89,7 +91,7 @@ class Console:
         """The page, and the request to it. Raises UnknownPath, WrongMethod, BadRequest."""
         page, argument = _find(method, path)
         return page, self._request(operator, call, path)._replace(
-            argument=argument, query=query_of(call), tables=page.tables
+            argument=argument, query=query_of(call), shows=page.shows
         )
 
     def _request(self, operator: Operator, call: Call, path: str) -> PageRequest:

@@ -1,20 +1,13 @@
 """The fleet in numbers, and what lists show of a relayer beside its record."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from relaydeck.api.list_filters import PROBLEMS, WORST_PROBLEM
 from relaydeck.notifications import delivery_queries
-from relaydeck.scope import Scope
 from relaydeck.store.database import ReadRows
-from relaydeck.store.open_store import Store
-from relaydeck.store.rows import columns_of, in_list
+from relaydeck.store.rows import in_list
 from relaydeck.timestamps import utc
-
-_SLOW_SECONDS = 0.05
-_MOST_KEPT = 100  # scopes
-_KEPT_TIMES = 50  # numbers that took long to read are kept this many times as long
 
 
 class NetworkCounts(NamedTuple):
@@ -22,19 +15,11 @@ class NetworkCounts(NamedTuple):
     total: int
     disabled: int
     paused: int
+    both: int  # paused and disabled: counted in each, as the filters of the list do
 
     @property
     def active(self) -> int:
-        return self.total - self.disabled - self.paused
-
-
-_columns = columns_of(
-    NetworkCounts._fields,
-    total="count(*)",
-    disabled="coalesce(sum(CASE WHEN system_disabled THEN 1 ELSE 0 END), 0)",
-    paused="coalesce(sum(CASE WHEN paused AND NOT system_disabled THEN 1 ELSE 0 END), 0)",
-)
-_COUNTS = f"SELECT {_columns} FROM relayers GROUP BY network ORDER BY network"
+        return self.total - self.disabled - self.paused + self.both
 
 
 class Fleet(NamedTuple):
@@ -45,30 +30,29 @@ class Fleet(NamedTuple):
         return sum(getattr(each, state) for each in self.networks)
 
 
-class FleetReader:
-    """Counting a million relayers takes long, so that the counts are kept for a multiple of that time."""
+# Each is counted in an index. All of them in one statement: the numbers are of one moment.
+_COUNTED = {
+    "all": "",
+    "disabled": "WHERE system_disabled",
+    "paused": "WHERE paused",
+    "both": "WHERE paused AND system_disabled",
+}
+_COUNTS = " UNION ALL ".join(
+    f"SELECT '{state}' AS state, network, count(*) AS relayers FROM relayers {where} GROUP BY network"
+    for state, where in _COUNTED.items()
+)
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._kept: dict[bytes, tuple[list[NetworkCounts], float]] = {}  # by scope: counts, and until when
 
-    def read(self, scope: Scope | None, store: Store) -> Fleet:
-        """Of a store that is read within the scope."""
-        read = store.database.read
-        return Fleet(
-            self._read_counts(b"" if scope is None else scope.key, read), delivery_queries.count_deliveries(read)
-        )
-
-    def _read_counts(self, scope: bytes, read: ReadRows) -> list[NetworkCounts]:
-        began = self._clock()
-        counts, fresh_until = self._kept.get(scope, ([], 0.0))
-        if began >= fresh_until:
-            counts = [NetworkCounts(*row) for row in read(_COUNTS, {})]
-            took = self._clock() - began
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()
-            self._kept[scope] = counts, began + (took * _KEPT_TIMES if took > _SLOW_SECONDS else 0.0)
-        return counts
+def read_fleet(read: ReadRows) -> Fleet:
+    counts = {state: dict[str, int]() for state in _COUNTED}
+    for row in read(_COUNTS, {}):
+        counts[row.state][row.network] = row.relayers
+    disabled, paused, both = (counts[state] for state in ("disabled", "paused", "both"))
+    networks = [
+        NetworkCounts(each, total, disabled.get(each, 0), paused.get(each, 0), both.get(each, 0))
+        for each, total in sorted(counts["all"].items())
+    ]
+    return Fleet(networks, delivery_queries.count_deliveries(read))
 
 
 class RelayerOverview(NamedTuple):

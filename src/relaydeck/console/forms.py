@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from relaydeck.console.request import reason_of
+from relaydeck.console.request import reason_of, whole_number
 from relaydeck.errors import MistakenRecord, RequestError
 from relaydeck.fields import Field, fields_of
 from relaydeck.quantities import parse_wei, write_wei
@@ -134,9 +134,6 @@ _HELP = {
     "Network.chain": "A known one gives chain id, coin, fee model and tip floor, where these are left empty.",
     "Network.chain_id": "Nodes that answer with another one are not used.",
     "Network.native_symbol": "Its symbol, such as ETH. Balances are shown in it.",
-    "Network.max_lag_blocks": "A node further behind is used while no other answers. Left empty: 3.",
-    "Network.block_seconds": "How often a new one comes. Left empty: that of the chain, if it is known.",
-    "Network.sequencer_grace_seconds": "Until rates are used again. Left empty: 3600.",
     "Network.tip_floor": "Estimates assume no lower tip. Left empty: none.",
     "Network.tip_ceiling": "Estimates assume no higher tip. Left empty: none.",
 }
@@ -163,19 +160,10 @@ def inputs_of(record: type[msgspec.Struct], prefix: str = "", leave_out: Iterabl
 
 
 def grouped(inputs: list[Input], groups: Mapping[str, Iterable[str]]) -> dict[str, list[Input]]:
-    """The inputs under headings. A name that ends with a dot stands for those that begin with it."""
-    named, rest, found = {each for names in groups.values() for each in names}, list(inputs), dict[str, list[Input]]()
-    for heading, names in groups.items():
-        for name in names:
-            wanted = [
-                each
-                for each in rest
-                if each.name == name or (name[-1] == "." and each.name.startswith(name) and each.name not in named)
-            ]
-            found[heading] = [*found.get(heading, ()), *wanted]
-            rest = [each for each in rest if each not in wanted]
-    assert not rest, f"without a group: {rest}"
-    return found
+    """The inputs under headings. One without names has all that are named under no other."""
+    rest = {each.name: each for each in inputs}
+    named = {heading: [rest.pop(name) for name in names if name in rest] for heading, names in groups.items()}
+    return {heading: named[heading] if names else [*rest.values()] for heading, names in groups.items()}
 
 
 def _input(field: Field, name: str, shown: str) -> Input:
@@ -283,8 +271,8 @@ def value_of(field: Input, text: str) -> Any:
         case "flag":
             return bool(text)
         case "whole":
-            digits = text.replace(",", "").strip()
-            return int(digits) if digits.isascii() and digits.isdigit() else (text or None)
+            number = whole_number(text.replace(",", "").strip())
+            return (text or None) if number is None else number
         case "amount":  # false is refused where an integer is expected
             wei = parse_wei(text, field.unit, field.coin)
             return (False if wei is None else wei) if text.strip() else None
@@ -303,8 +291,13 @@ def value_of(field: Input, text: str) -> Any:
 def _node(line: str) -> Json:
     """`https://node.example.com 3`: a URL and, after a blank, its weight."""
     url, _, weight = line.strip().partition(" ")
-    given = weight.strip()
-    return {"url": url} | ({"weight": int(given) if given.isascii() and given.isdigit() else given} if given else {})
+    return {"url": url} | weight_of(weight.strip())
+
+
+def weight_of(text: str) -> Json:
+    """Of a node; text that is no whole number is left for the check of the record to refuse."""
+    number = whole_number(text)
+    return {"weight": text if number is None else number} if text else {}
 
 
 def _json(text: str) -> Any:

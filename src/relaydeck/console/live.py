@@ -3,6 +3,9 @@
 A live update has the revision of the latest change of what a page shows: a page that learns of a newer one loads itself
 again in the background. A stream ends after a while and the browser opens another: so a closed browser, an
 ended session or a stopping service does not hold one for long.
+
+What the monitor and the checks of signers measure has no such revision. A page that shows it loads itself again with
+each new stream.
 """
 
 import asyncio
@@ -23,6 +26,8 @@ from relaydeck.store.database import Row
 
 T = TypeVar("T")
 
+MEASURED = "measured"  # what a page shows that no table below has a mark of
+
 _POLL_SECONDS = 0.25
 _STREAM_SECONDS = 20.0
 _RETRY_MILLISECONDS = 500
@@ -31,15 +36,10 @@ _EVERY_SECONDS = 0.2  # a step of work
 _MOST_OF_SESSION = 8  # browsers open six connections to a host
 
 
-# How far each table has been written that pages show alone.
-_MARKS = {
-    "audit": "max(seq)",
-    "deliveries": "max(revision)",
-    "events": "max(seq)",
-    "networks": "max(revision)",
-    "removals": "max(revision)",
-    "tokens": "max(revision)",
-}
+# How far each table has been written that pages show.
+_MARKS = {"audit": "max(seq)", "events": "max(seq)"} | dict.fromkeys(
+    ("deliveries", "networks", "notifications", "relayers", "removals", "signers", "tokens"), "max(revision)"
+)
 _NEWEST = f"SELECT revision, {', '.join(f'(SELECT {mark} FROM {table}) AS {table}' for table, mark in _MARKS.items())}"
 
 
@@ -54,14 +54,13 @@ class LatestChanges:
         self._reading = asyncio.Lock()  # an older answer must not replace a newer one
 
     async def revision(self, tables: Sequence[str]) -> int:
-        """Of the latest change of these tables, or a later one. Without any that is known: of the database."""
-        now, known = self._revision(), [each for each in tables if each in _MARKS]
-        if not known:
-            return now
-        if now != self._seen:
+        """Of the latest removal or change of these tables, or a later one. Without a known one: of all of them."""
+        if self._revision() != self._seen:
             async with self._reading:
-                await self._look(now)
-        return max(self._changed[each] for each in known)
+                if (now := self._revision()) != self._seen:  # no other stream has looked meanwhile
+                    await self._look(now)
+        known = [each for each in tables if each in _MARKS]
+        return max(self._changed[each] for each in (["removals", *known] if known else _MARKS))
 
     async def _look(self, now: int) -> None:
         (row,) = await self._read(lambda store: store.database.read(f"{_NEWEST} FROM clock", {}))
@@ -105,19 +104,20 @@ class StreamLimit:
 async def live_updates(
     revision: Callable[[], Awaitable[int]],
     is_stopping: Callable[[], bool],
+    first: int = 0,
     seconds: float = _STREAM_SECONDS,
     poll_seconds: float = _POLL_SECONDS,
 ) -> AsyncGenerator[bytes]:
-    """The revision at once, and after each change.
+    """The revision at once, or a later one as `first`, and after each change.
 
     The server waits for open responses before it stops the worker, so `is_stopping` ends the stream.
     """
-    loop, sent = asyncio.get_running_loop(), await revision()
+    loop, sent = asyncio.get_running_loop(), max(first, await revision())
     ends = loop.time() + seconds
     yield _message(sent)
     while loop.time() < ends and not is_stopping():
         await asyncio.sleep(poll_seconds)
-        if sent != (now := await revision()):
+        if sent < (now := await revision()):
             sent = now
             yield _message(sent)
 

@@ -44,7 +44,7 @@ class NodeAnswer(NamedTuple):
     weight: int
     problem: str  # empty: there is none
     block: int | None
-    behind: int | None  # blocks behind the newest one of the network; None for a node with a problem
+    blocks_behind: int | None  # the newest one of the network; None for a node with a problem
     milliseconds: int
     last_fault: str | None = None  # in any worker; it may be over
     last_fault_at: str | None = None  # UTC

@@ -12,22 +12,21 @@ from urllib.parse import urlencode
 from relaydeck.api.operation import Operation
 from relaydeck.api.operations import BY_NAME
 from relaydeck.console.admin_calls import Json, Operator, Result, Run, call_operation
-from relaydeck.console.fleet import FleetReader, read_overviews
+from relaydeck.console.fleet import read_overviews
 from relaydeck.console.formats import visible
 from relaydeck.console.node_calls import NodeCalls, NodeTests
 from relaydeck.console.rendering import page, path_to, redirect
-from relaydeck.console.request import Fields, Headers, reason_of, view_of
+from relaydeck.console.request import Fields, Headers, reason_of, view_of, whole_number
 from relaydeck.doctor import AuditVerification, Finding
 from relaydeck.doctor.integrity import verify_stored_audit
 from relaydeck.doctor.shared_run import SharedRun
 from relaydeck.errors import RequestError
+from relaydeck.fees.backtest import BacktestRun
 from relaydeck.fees.estimator import Estimator
-from relaydeck.fees.report import BacktestRun
 from relaydeck.http.pipeline import Reply
 from relaydeck.http.request import path_identifier
 from relaydeck.networks.model import Network
 from relaydeck.provisioning.planner import UrlRules
-from relaydeck.roles import Permission
 from relaydeck.settings.model import Settings
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.store.audit import AuditLog
@@ -37,6 +36,9 @@ from relaydeck.store.writer import Writer
 Found = TypeVar("Found")
 Menu = tuple[tuple[tuple[str, str], ...], ...]
 _PER_PAGE = 50
+_LAST_PAGE = 10**15
+_MOST_NAMES = 200
+RELAYERS = ("relayers", "events", "measured")  # what shows relayers with their state
 
 
 @dataclass
@@ -55,7 +57,6 @@ class Services:
     keys: SignerKeys
     urls: UrlRules
     examination: SharedRun[list[Finding]]
-    fleet: FleetReader = field(default_factory=FleetReader)
     backtests: dict[Network, SharedRun[BacktestRun]] = field(default_factory=dict)  # the last ones
 
     @cached_property
@@ -104,11 +105,6 @@ class Pager(NamedTuple):
         return "?" + urlencode(self.query | {"page": str(number)})
 
 
-def _page_number(given: str) -> int:
-    """The first for anything that is not a page number."""
-    return max(1, int(given)) if given.isascii() and given.isdigit() and len(given) < 16 else 1
-
-
 class PageRequest(NamedTuple):
     operator: Operator
     services: Services
@@ -119,7 +115,7 @@ class PageRequest(NamedTuple):
     query: dict[str, str]
     revision: int  # of the database, before the page reads it
     fields: Fields = ()  # of the form that was sent, in their order
-    tables: tuple[str, ...] = ()  # all that the page shows; empty: any
+    shows: tuple[str, ...] = ()  # after whose changes the page loads itself again
 
     @property
     def identifier(self) -> str:
@@ -142,9 +138,6 @@ class PageRequest(NamedTuple):
         """Call an operation of the admin API by its name. Raises RequestError."""
         return await call_operation(self.services.run, self.operator, operation, identifier, document, if_match, query)
 
-    def operation(self, name: str) -> Operation:
-        return BY_NAME[name]
-
     def at_most(self, records: int) -> int:
         """That many, or as many as one page of a list may have."""
         return min(records, self.services.settings.max_per_page)
@@ -153,10 +146,15 @@ class PageRequest(NamedTuple):
         """A page of a list, with the filters in the query: the values for its template."""
         filters = [each.name for each in BY_NAME[operation].query if each.name not in ("page", "per_page")]
         query = {each: self.query[each] for each in filters if self.query.get(each)}
-        number, per_page = _page_number(self.query.get("page", "1")), self.at_most(per_page)
+        number, per_page = whole_number(self.query.get("page", ""), _LAST_PAGE) or 1, self.at_most(per_page)
         given: Json = {**defaults, **query, "page": str(number), "per_page": str(per_page)}
         found = await self.call(operation, **given)
         return {"listed": found.data, "pager": Pager(number, found.total, query, per_page), "notes": found.notes}
+
+    async def names(self, table: str, identity: str = "id") -> list[str]:
+        """Of the newest records, to choose from: to list the records would open what is sealed in them."""
+        newest = f"SELECT {identity} AS name FROM {table} ORDER BY seq DESC LIMIT {_MOST_NAMES}"
+        return await self.read(lambda store: [row.name for row in store.database.read(newest, {})])
 
     async def used_by(self, filter: str, value: str) -> Json:
         """The first relayers that match, with the worst problem of each."""
@@ -177,7 +175,7 @@ class PageRequest(NamedTuple):
             # A page that answers a form has something that loading it again would not bring back: a new token, a plan.
             # A page that shows the result of long work passes False: loading it again would repeat the work.
             "is_live": not self.fields,
-            "tables": ",".join(self.tables),
+            "shows": ",".join(self.shows),
         }
         return page(template, status, **shared | values)
 
@@ -193,23 +191,22 @@ PageT = TypeVar("PageT", bound=Page)
 class RegisteredPage(NamedTuple):
     answer: Page
     operation: Operation  # which the session must be allowed to call
-    tables: tuple[str, ...] = ()
-
-    @property
-    def permission(self) -> Permission:
-        return self.operation.permission
+    shows: tuple[str, ...] = ()
 
 
 # By path below the console, with `{id}` for an identifier, and by method.
 PAGES: dict[str, dict[str, RegisteredPage]] = {}
 
 
-def get(path: str, operation: str = "list_networks", *, tables: tuple[str, ...] = ()) -> Callable[[PageT], PageT]:
+def get(
+    path: str, operation: str = "list_networks", *, shows: tuple[str, ...] = ("audit",)
+) -> Callable[[PageT], PageT]:
     """The page is for sessions that may call the operation: any that reads, where none is named.
 
-    It loads itself again when one of these tables has changed, or after any change.
+    It loads itself again after a change of the tables that it shows; where none is named, of `audit`, which has an
+    entry for each change of a record. With `measured`, also from time to time: for balances, forecasts and checks.
     """
-    return _registers("GET", path, operation, tables)
+    return _registers("GET", path, operation, shows)
 
 
 def post(path: str, operation: str) -> Callable[[PageT], PageT]:
@@ -217,23 +214,14 @@ def post(path: str, operation: str) -> Callable[[PageT], PageT]:
     return _registers("POST", path, operation)
 
 
-def _registers(method: str, path: str, operation: str, tables: tuple[str, ...] = ()) -> Callable[[PageT], PageT]:
+def _registers(method: str, path: str, operation: str, shows: tuple[str, ...] = ()) -> Callable[[PageT], PageT]:
     def register(page: PageT) -> PageT:
         methods = PAGES.setdefault(path, {})
         assert method not in methods, f"two pages at {path}"
-        methods[method] = RegisteredPage(page, BY_NAME[operation], tables)
+        methods[method] = RegisteredPage(page, BY_NAME[operation], shows)
         return page
 
     return register
-
-
-def listing(operation: str, *, tables: tuple[str, ...] = (), **defaults: Any) -> None:
-    """Register the page of a list, at the path of its operation, with the template of that name."""
-    path = BY_NAME[operation].path
-
-    @get(f"/{path}", operation, tables=tables)
-    async def show_list(request: PageRequest) -> Reply:
-        return request.page(f"{path}.html", **await request.listed(operation, **defaults))
 
 
 def act(operation: str, *, done: str) -> None:

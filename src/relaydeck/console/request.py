@@ -14,7 +14,7 @@ Headers = Mapping[bytes, bytes]
 _MOST_FIELDS = 2000
 _LARGE = 16_384  # bytes of a form, from which on it is read in a thread: reading 1 MiB may take a second
 _PIECE = 16_384  # bytes of a value that are decoded in one call
-_THEMES, _TIMES = ("light", "dark"), ("UTC", "local")
+VIEW = {"theme": ("auto", "light", "dark"), "times": ("ago", "UTC", "local")}  # the first ones unless others are chosen
 
 
 def query_of(call: Call) -> dict[str, str]:
@@ -71,12 +71,18 @@ def cookies_of(headers: Headers) -> dict[str, str]:
 def view_of(headers: Headers) -> dict[str, str]:
     """The theme, and how times are shown, as the operator chose them."""
     cookies = cookies_of(headers)
-    theme, times = cookies.get("relaydeck_theme", ""), cookies.get("relaydeck_times", "")
-    return {"theme": theme if theme in _THEMES else "auto", "times": times if times in _TIMES else "ago"}
+    chosen = {name: cookies.get(f"relaydeck_{name}", "") for name in VIEW}
+    return {name: chosen[name] if chosen[name] in choices else choices[0] for name, choices in VIEW.items()}
 
 
 def theme_of(headers: Headers) -> str:
     return view_of(headers)["theme"]
+
+
+def whole_number(text: str, most: int = 2**63 - 1) -> int | None:
+    """A whole number from 0 to `most`; None: the text is none."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    return int(text) if is_number and int(text) <= most else None
 
 
 def reason_of(error: RequestError) -> str:

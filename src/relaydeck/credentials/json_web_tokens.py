@@ -264,19 +264,6 @@ class WorkloadCredential:
 
     origin = "api"
     limits: CredentialLimits | None = None
-    __slots__ = (
-        "actor",
-        "digest",
-        "expires_at",
-        "known_until",
-        "logged_name",
-        "name",
-        "permissions",
-        "role",
-        "rule",
-        "scope",
-        "seq",
-    )
 
     def __init__(self, issuer: Issuer, claims: Claims, rule: Rule, now: float) -> None:
         subject = claims["sub"]

@@ -206,6 +206,9 @@ class CallerWriter:
 
         def checked(transaction: Transaction, given: Sequence[tuple[Caller, Item]]) -> Sequence[Result | Exception]:
             now = self._now()
+            callers = {id(caller): caller for caller, _ in given}.values()  # as a rule one
+            if not any(self._tokens.refusal(transaction, caller, now) for caller in callers):
+                return outcomes_of([item for _, item in given], work, transaction)
             refusals = [self._tokens.refusal(transaction, caller, now) for caller, _ in given]
             accepted = [item for (_, item), refusal in zip(given, refusals, strict=True) if refusal is None]
             outcomes = iter(outcomes_of(accepted, work, transaction) if accepted else ())

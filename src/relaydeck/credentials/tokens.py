@@ -28,6 +28,8 @@ PREFIX = "rdk_"
 LONGEST = 256  # of a bootstrap token; others are shorter
 LIFETIMES = "a number and a unit: 45m, 12h, 30d or 8w"
 _ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_ISSUED = re.compile(r"(?: \(issued [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\))+")
+_LONGEST_BASE = 200  # of the name of a token in that of its old secret
 _LIFETIME = re.compile(r"([1-9][0-9]{0,5})([mhdw])")
 _SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -288,9 +290,9 @@ def rotate(context: ChangeContext, name: str, overlap: int) -> tuple[Secret, str
     if old is None or not old.is_live(context.now) or not old.is_authentic(context.vault.proofs):
         return None
     (row,) = context.transaction.all("SELECT purpose FROM tokens WHERE seq = :seq", {"seq": old.seq})
-    old_name = f"{name[:200]} (issued {utc(old.created_at)})" if overlap else ""
+    old_name = f"{name[:_LONGEST_BASE]} (issued {utc(old.created_at)})" if overlap else ""
     if not overlap:
-        revoke(context, name)
+        _revoke_one(context, name)
     elif find_named(context.transaction.all, old_name) is not None:
         raise NotPossible("the token was issued within this second: rotate it later")
     else:
@@ -301,7 +303,24 @@ def rotate(context: ChangeContext, name: str, overlap: int) -> tuple[Secret, str
     return issue_new(context, name, old.grant, seconds, row.purpose), old_name
 
 
-def revoke(context: ChangeContext, name: str) -> bool:
+def revoke(context: ChangeContext, name: str) -> list[str]:
+    """The names of what it revoked: the token, and its old secrets that work since a rotation. Empty: there is none."""
+    return [each for each in (name, *_old_secrets(context, name)) if _revoke_one(context, each)]
+
+
+def _old_secrets(context: ChangeContext, name: str) -> list[str]:
+    """The names under which `rotate` listed those that still work."""
+    base = name[:_LONGEST_BASE]
+    rows = context.transaction.all(
+        f"SELECT {_COLUMNS} FROM tokens WHERE revoked_at IS NULL AND substr(name, 1, {len(base) + 1}) = :start"
+        " ORDER BY seq",
+        {"start": f"{base} "},
+    )
+    found = [each for each in (Token(*row) for row in rows) if _ISSUED.fullmatch(each.name[len(base) :])]
+    return [each.name for each in found if each.is_live(context.now)]
+
+
+def _revoke_one(context: ChangeContext, name: str) -> bool:
     """Whether a token of that name existed and was not revoked before."""
     revoked = mark_revoked(context.transaction, context.vault.proofs, name, now=context.now)
     if revoked:

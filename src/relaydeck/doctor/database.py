@@ -296,9 +296,8 @@ def _inside(database: Reader, settings: Settings, now: float, progress: ShowProg
     yield schema
     if schema.result != "FAIL":
         yield from _write_findings(database, settings)
-        yield _tokens(database, now)
     if schema.result == "ok":  # an older schema lacks what these read
-        yield from _doubtful_tokens(database, now)
+        yield from _token_findings(database, now)
         yield from _clock_of_newest_entry(database, now)
         yield from _history_findings(database, now)
         yield from fleet_findings(database, settings, now)
@@ -359,27 +358,21 @@ def _schema(version: int) -> Finding:
     return Finding("ok", "schema", f"version {version}")
 
 
-def _tokens(database: Reader, now: float) -> Finding:
-    found = database.read(
-        "SELECT count(*) AS live, count(*) - count(expires_at) AS endless FROM tokens"
-        " WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)",
-        {"now": now},
-    )[0]
-    if not found.live:
+def _token_findings(database: Reader, now: float) -> Iterator[Finding]:
+    live = [each for each in tokens.all_tokens(database) if each.is_live(now)]
+    if not live:
         remark = "there is no live token, so every request is refused; run 'relaydeck token create NAME'"
-        return Finding("warn", "tokens", remark)
-    people = sorted({names_in(each.made_by or "")[0] for each in tokens.all_tokens(database) if each.is_live(now)})
+        yield Finding("warn", "tokens", remark)
+        return
+    people = sorted({names_in(each.made_by or "")[0] for each in live})
     makers = [each.removeprefix("person:") for each in people if each.startswith("person:")]
     made = f"; people who made some: {first_few(makers, _MOST_NAMED)}" if makers else ""
-    return Finding("ok", "tokens", f"{found.live} live, {found.endless} without expiry{made}")
-
-
-def _doubtful_tokens(database: Reader, now: float) -> Iterator[Finding]:
+    endless = sum(each.expires_at is None for each in live)
+    yield Finding("ok", "tokens", f"{len(live)} live, {endless} without expiry{made}")
     (since,) = database.read(
         "SELECT applied_at FROM schema_versions WHERE version = :version", {"version": tokens.USES_SINCE}
     )
     recorded, old = datetime.fromisoformat(since.applied_at).timestamp(), now - _UNUSED_DAYS * 86_400
-    live = [each for each in tokens.all_tokens(database) if each.is_live(now)]
     used = tokens.last_uses(database)
     owners = [each for each in live if "own" in each.grant.permissions]
     unused = [each for each in live if max(used.get(each.seq, (0, ""))[0], each.created_at, recorded) < old]

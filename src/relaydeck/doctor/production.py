@@ -29,6 +29,10 @@ _BACKUP_SECONDS, _AUDIT_SECONDS = 2 * 86_400, 365 * 86_400
 _CERTIFICATE = "pass --tls-cert and --tls-key, or put a TLS proxy in front and name it in RELAYDECK_TRUSTED_PROXIES"
 _KEY = "who loses or copies the folder has both; keep a copy elsewhere, or move it and set RELAYDECK_MASTER_KEY_FILE"
 _PLAIN = "the database and the master key give their keys away; use a key system for what is worth something"
+_OWNERS = (
+    "relaydeck token create NAME --kind owner --expires 30d, then revoke the old one; a token named console-ACCOUNT is"
+    " made for links to the console: 'relaydeck token revoke' ends it and its sessions, and the next link makes another"
+)
 _OPEN = "SELECT id AS name FROM notifications WHERE sealed_signing_key IS NULL ORDER BY seq"
 
 
@@ -88,7 +92,7 @@ def _stored(database: Reader, settings: Settings, now: int) -> Iterator[Finding]
     sql = f"SELECT name FROM tokens WHERE kind IN ({names}) AND revoked_at IS NULL AND expires_at IS NULL ORDER BY seq"
     owners = [repr(row.name) for row in database.read(sql, roles)]
     remark = f"without an expiry: {first_few(owners, _MOST_NAMED) or 'none'}"
-    yield _graded("owner tokens", remark, not owners, "relaydeck token create NAME --kind owner --expires 30d")
+    yield _graded("owner tokens", remark, not owners, _OWNERS)
     unsigned = [repr(row.name) for row in database.read(_OPEN)]
     remark = f"without a signing key: {first_few(unsigned, _MOST_NAMED) or 'none'}"
     yield _graded("webhooks", remark, not unsigned, "a receiver cannot tell who sent an event: set signing_key")

@@ -4,22 +4,26 @@ The error of the gas is that of an estimate at the price that was paid. The erro
 estimate would have assumed one block before, and some blocks before; the error of the fee is that of both together.
 """
 
+import asyncio
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from relaydeck.fees.chain_cache import ChainCache, ChainCaches
 from relaydeck.fees.errors import NODE_FAILURES, RpcFailure, as_estimate_failure
 from relaydeck.fees.estimator import market_price, price_fields
 from relaydeck.fees.gas import Run
 from relaydeck.fees.gas_price import History, Price, check_price, fee_history_question, own_price, upper_median
 from relaydeck.fees.model import FeeOptions
 from relaydeck.fees.models import MODELS, Charge
+from relaydeck.fields import Shape, about
 from relaydeck.networks.evm.errors import NodeError, UrlFailed
 from relaydeck.networks.evm.header import Header, block_question, next_base_fee
 from relaydeck.networks.evm.questions import Question, at_block
@@ -39,8 +43,7 @@ _RECEIPTS = (("gasUsedForL1", "arbitrum"), ("l1BatchNumber", "zksync"), ("l1GasP
 _UNREADABLE = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 
 
-@dataclass(frozen=True, slots=True)
-class PaidTransaction:
+class PaidTransaction(msgspec.Struct, frozen=True):
     transaction: Transaction
     sender: str
     kind: str
@@ -145,8 +148,7 @@ class _Block(msgspec.Struct):
     transactions: list[_Sent]
 
 
-@dataclass(frozen=True, slots=True)
-class Aged:
+class Aged(msgspec.Struct, frozen=True):
     """Errors of an estimate that was made some blocks before, in percent: of its price, and of the whole fee."""
 
     price: Decimal
@@ -154,8 +156,7 @@ class Aged:
     tip: int  # that recent blocks took then
 
 
-@dataclass(frozen=True, slots=True)
-class Tested:
+class Tested(msgspec.Struct, frozen=True):
     """One transaction. `percent` is how far the estimate is from what was paid; None: there was no estimate."""
 
     block: int
@@ -208,9 +209,9 @@ def _wrong_tip(network: Network, found: Sequence[Tested]) -> str:
     return ""
 
 
-class Backtest:
-    def __init__(self, network: Network, cache: Any, options: FeeOptions, deadline: Callable[[], float]) -> None:
-        """`cache` is the network's `ChainCache`; `deadline` returns that of a question asked now."""
+class BlockTests:
+    def __init__(self, network: Network, cache: ChainCache, options: FeeOptions, deadline: Callable[[], float]) -> None:
+        """`deadline` returns that of a question asked now."""
         self._network = network
         self._options = options
         self._model = MODELS[network.fee_model]
@@ -219,7 +220,7 @@ class Backtest:
 
     async def newest(self) -> int:
         """Raises one of `NODE_FAILURES`."""
-        return int((await self._cache.pool.read(lambda _: (), self._deadline())).head.number)
+        return (await self._cache.pool.read(lambda _: (), self._deadline())).head.number
 
     async def block(self, number: int) -> list[Tested]:
         """Transactions that succeeded, one for each of the first senders in the block.
@@ -265,26 +266,23 @@ class Backtest:
         return None if covered is None else (market_price(self._network, covered), tip)
 
     async def _tested(self, number: int, sample: PaidTransaction, prices: list[tuple[Price, int] | None]) -> Tested:
-        transaction, paid = sample.transaction, sample.paid
-        data, model = sample.data_percent, sample.fee_model
+        found = Tested(number, sample.kind, None, data_percent=sample.data_percent, fee_model=sample.fee_model)
         try:
             charge, per_gas = await self._charge(number - 1, sample)
         except RpcFailure as failure:  # the configuration does not fit the chain, or the block before differs
-            problem = failure.description
+            return replace(found, problem=failure.description)
         except NODE_FAILURES as failure:
-            problem = as_estimate_failure(failure).description
-        else:
-            blobs = transaction.blob_gas * (sample.blob_price or 0)
+            return replace(found, problem=as_estimate_failure(failure).description)
+        others = charge.extra + sample.transaction.blob_gas * (sample.blob_price or 0)
 
-            def off(each: int) -> Decimal:
-                return _percent(charge.gas * each + charge.extra + blobs, paid)
+        def off(per_gas: int) -> Decimal:
+            return _percent(charge.gas * per_gas + others, sample.paid)
 
-            after, later = (
-                None if each is None else Aged(_percent(each[0].per_gas, sample.per_gas), off(each[0].per_gas), each[1])
-                for each in prices
-            )
-            return Tested(number, sample.kind, off(per_gas), "", after, later, data, model)
-        return Tested(number, sample.kind, None, problem, data_percent=data, fee_model=model)
+        after, later = (
+            None if each is None else Aged(_percent(each[0].per_gas, sample.per_gas), off(each[0].per_gas), each[1])
+            for each in prices
+        )
+        return replace(found, percent=off(per_gas), next=after, later=later)
 
     async def _charge(self, parent: int, sample: PaidTransaction) -> tuple[Charge, int]:
         """What the transaction is charged, and its own price per gas."""
@@ -305,7 +303,7 @@ class Backtest:
             extra_calls=[at_block(question, hex(parent)) for question in self._model.questions(transaction, call)],
             is_past=True,
         )
-        gas = await self._cache.gas.measure(run, self._deadline())
+        gas = (await self._cache.gas.measure(run, self._deadline())).value
         margin = self._network.facts.gas_margin_percent
         return self._model.charge(transaction, gas, gas.extra_answers, margin), price.per_gas
 
@@ -334,3 +332,128 @@ def _read_receipt(answer: Any) -> dict[str, Any] | None:
     if answer is not None and not isinstance(answer, dict):
         raise UrlFailed("answered something other than a receipt")
     return answer
+
+
+# -- The report --
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+
+
+class BacktestRow(Shape, frozen=True):
+    transactions: Annotated[str, about("Their type and purpose, such as `type 2, call`; or `all`; or what is off.")]
+    count: Annotated[int, about("How many were estimated.")]
+    median_percent: Annotated[str, about("The median error regardless of sign, as a decimal.")]
+    p95_percent: Annotated[str, about("The error that 95 % of them stay within, regardless of sign.")]
+    worst_percent: Annotated[str, about("The greatest error: positive where the estimate was too high.")]
+
+
+class BacktestProblem(Shape, frozen=True):
+    block: Annotated[int, about("The block of the transaction.")]
+    transactions: Annotated[str, about("Its type and purpose.")]
+    problem: Annotated[str, about("Why there is no estimate.")]
+
+
+class BacktestBlock(Shape, frozen=True):
+    """The median of its transactions, in percent as decimals; empty: not known."""
+
+    block: Annotated[int, about("The block.")]
+    gas_percent: Annotated[str, about("The error of the gas, at the price that was paid.")]
+    price_percent: Annotated[str, about("The error of a price that was estimated one block before.")]
+    fee_percent: Annotated[str, about("The error of the fee with that price.")]
+    later_price_percent: Annotated[str, about("The error of a price that was estimated at the horizon before.")]
+    later_fee_percent: Annotated[str, about("The error of the fee with that price.")]
+
+
+class Backtest(Shape, frozen=True):
+    network: Annotated[str, about("The network.")]
+    rows: Annotated[list[BacktestRow], about("Each type of transaction, and then all together. Empty: none.")]
+    horizon_blocks: Annotated[int, about("The network's `fee_horizon_blocks`, or 5.")]
+    errors: Annotated[list[BacktestRow], about("Gas, price and fee of all: one block before, and at the horizon.")]
+    blocks: Annotated[list[BacktestBlock], about("The same for each block.")]
+    conclusions: Annotated[list[str], about("What is probably wrong with the configuration of the network.")]
+    without_estimate: Annotated[list[BacktestProblem], about("Transactions that could not be estimated.")]
+
+
+class BacktestRun(NamedTuple):
+    found: list[Tested]
+    report: Backtest
+    problem: str  # why it ended early; empty: it did not
+
+
+def run_backtest(network: Network, options: FeeOptions, blocks: int, progress: Progress) -> BacktestRun:
+    """Of the newest blocks. In a thread without an event loop."""
+    found, problem = asyncio.run(_test_blocks(network, options, blocks, progress))
+    return BacktestRun(found, report_backtest(network, found), problem)
+
+
+async def _test_blocks(
+    network: Network, options: FeeOptions, blocks: int, progress: Progress
+) -> tuple[list[Tested], str]:
+    loop, caches = asyncio.get_running_loop(), ChainCaches(options, time.monotonic)
+    cache = caches.find(network.rpc_urls, network.chain_id)
+    cache.follow(network)
+    test = BlockTests(network, cache, options, lambda: loop.time() + options.deadline)
+    found, number = list[Tested](), 0
+    try:
+        newest = await test.newest()
+        numbers = range(max(1, newest - blocks + 1), newest + 1)
+        with progress("testing blocks", len(numbers)) as advance:
+            for number in numbers:
+                found += await test.block(number)
+                advance(1)
+    except NODE_FAILURES as failure:
+        problem = as_estimate_failure(failure).description
+        problem = f"the backtest ended at block {number}: {problem}" if number else problem
+        return found, problem if found else f"nothing was tested: {problem}"
+    finally:
+        await caches.close()
+    return found, ""
+
+
+def counted_problems(report: Backtest) -> list[tuple[str, int]]:
+    """Why transactions have no estimate, and how many."""
+    return list(Counter(each.problem for each in report.without_estimate).items())
+
+
+def report_backtest(network: Network, found: Sequence[Tested]) -> Backtest:
+    kinds: dict[str, list[Decimal]] = {}
+    for each in found:
+        if each.percent is not None:
+            kinds.setdefault(each.kind, []).append(each.percent)
+    rows = [spread_of(kind, kinds[kind]) for kind in sorted(kinds)]
+    if kinds:
+        rows.append(spread_of("all", [percent for percents in kinds.values() for percent in percents]))
+    problems = [BacktestProblem(each.block, each.kind, each.problem) for each in found if each.percent is None]
+    horizon = horizon_of(network)
+    before = ("one block before", f"{horizon + 1} blocks before")
+    names = ["gas", *(f"{part}, {when}" for when in before for part in ("price", "fee"))]
+    columns = list(zip(*map(_errors, found), strict=True))
+    errors = [spread_of(name, known) for name, column in zip(names, columns, strict=False) if (known := _known(column))]
+    return Backtest(network.name, rows, horizon, errors, _blocks(found), conclusions(network, found), problems)
+
+
+def _errors(each: Tested) -> tuple[Decimal | None, ...]:
+    aged = [(None, None) if one is None else (one.price, one.fee) for one in (each.next, each.later)]
+    return each.percent, *aged[0], *aged[1]
+
+
+def _known(column: Iterable[Decimal | None]) -> list[Decimal]:
+    return [each for each in column if each is not None]
+
+
+def _blocks(found: Sequence[Tested]) -> list[BacktestBlock]:
+    numbers: dict[int, list[Tested]] = {}
+    for each in found:
+        numbers.setdefault(each.block, []).append(each)
+    return [BacktestBlock(number, *_medians(tested)) for number, tested in numbers.items()]
+
+
+def _medians(tested: list[Tested]) -> list[str]:
+    columns = [sorted(_known(column)) for column in zip(*map(_errors, tested), strict=True)]
+    return [f"{column[len(column) // 2]:+.2f}" if column else "" for column in columns]
+
+
+def spread_of(name: str, percents: Sequence[Decimal]) -> BacktestRow:
+    sizes = sorted(abs(percent) for percent in percents)
+    median, p95, worst = sizes[len(sizes) // 2], sizes[(len(sizes) * 95 - 1) // 100], max(percents, key=abs)
+    return BacktestRow(name, len(sizes), f"{median:.2f}", f"{p95:.2f}", f"{worst:+.2f}")

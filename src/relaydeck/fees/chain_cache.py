@@ -16,7 +16,7 @@ from relaydeck.fees.rates import Moment, Rate, RateReader, Round, UptimeFeed
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.node_figures import NodeFigures
 from relaydeck.networks.evm.pool import Batcher, NodePool
-from relaydeck.networks.model import FeeToken, FixedRate, RpcUrl
+from relaydeck.networks.model import FeeToken, FixedRate, Network, RpcUrl
 from relaydeck.process.background import TaskSet, note_failure
 
 T = TypeVar("T")
@@ -95,6 +95,7 @@ class ChainCache:
         self, pool: NodePool, options: FeeOptions, monotonic: Callable[[], float], now: Callable[[], float]
     ) -> None:
         self.pool = pool
+        self._network: Network | None = None
         self.last_used = monotonic()
         self._options = options
         self._monotonic = monotonic
@@ -110,6 +111,11 @@ class ChainCache:
         self._priced = self.fee_market  # what an estimate last took
         self.gas = GasMeter(pool)
         self._rates: dict[tuple[FeeToken, UptimeFeed | None], CachedValue[Rate]] = {}
+
+    def follow(self, network: Network) -> None:
+        """Apply the rules of the network that estimates are made for. They stay while the record is the same."""
+        if network is not self._network:
+            self._network, self.pool.rules = network, network.pool_rules
 
     def price(self, eip1559: bool) -> CachedValue[Price]:
         self._priced = self.fee_market if eip1559 else self.legacy

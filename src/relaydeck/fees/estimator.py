@@ -255,14 +255,14 @@ async def _require_nonce(job: Job, deadline: float) -> None:
 async def _gas(job: Job, run: Run, deadline: float) -> Gas:
     limit = job.transaction.gas_limit
     if job.relayer.policies.gas_limit_estimation:
-        gas = await job.cache.gas.measure(run, deadline)
+        answer = await job.cache.gas.measure(run, deadline)
     elif limit == 0:
         raise errors.InvalidParams("the transaction has no gas limit, and gas_limit_estimation is off")
     else:
-        gas = await job.cache.gas.own_limit(run, deadline)
+        answer = await job.cache.gas.own_limit(run, deadline)
     if job.trace is not None:
-        explain.gas(job.trace, gas)
-    return gas
+        explain.gas(job.trace, answer.value, answer.node)
+    return answer.value
 
 
 async def _blob_price(job: Job, price: Price, deadline: float) -> int:
@@ -425,7 +425,7 @@ class Estimator:
 
     def _cache(self, urls: tuple[RpcUrl, ...], network: Network) -> ChainCache:
         cache = self._caches.find(urls, network.chain_id)
-        cache.pool.rules = network.pool_rules
+        cache.follow(network)
         return cache
 
     async def close(self) -> None:

@@ -11,6 +11,7 @@ from decimal import (
     Inexact,
     InvalidOperation,
 )
+from functools import cache
 
 QUOTIENT_DIGITS = 36  # significant digits kept when a division does not end; rounded up
 # More digits than any product of amounts here has: one with even more raises an error, and is never rounded.
@@ -30,9 +31,8 @@ def times(one: Decimal, other: Decimal) -> Decimal:
 
 def plain(number: Decimal) -> str:
     """Without trailing zeros, never with an exponent."""
-    whole, _, fraction = format(number, "f").partition(".")
-    fraction = fraction.rstrip("0")
-    return f"{whole}.{fraction}" if fraction else whole
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def quotient(dividend: Decimal, divisor: Decimal) -> Decimal:
@@ -45,4 +45,10 @@ def ceil_div(dividend: int, divisor: int) -> int:
 
 
 def round_up(number: Decimal, places: int) -> Decimal:
-    return number.quantize(Decimal(1).scaleb(-places), context=_UPWARDS)
+    return number.quantize(_unit(places), context=_UPWARDS)
+
+
+@cache
+def _unit(places: int) -> Decimal:
+    """The last of so many decimal places."""
+    return Decimal(1).scaleb(-places)

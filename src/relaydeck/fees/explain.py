@@ -52,7 +52,7 @@ def shown_cap(cap: int | UnsetType) -> int | None:
     return None if cap is UNSET else cap
 
 
-def gas(trace: Trace, found: Gas) -> None:
+def gas(trace: Trace, found: Gas, node: str) -> None:
     if not found.method:
         trace.add("gas", gas=found.used, source="the transaction's own limit (gas_limit_estimation is off)")
     else:
@@ -61,7 +61,7 @@ def gas(trace: Trace, found: Gas) -> None:
             gas=found.used,
             source=found.method,
             limit_needed=found.limit,
-            node=found.node,
+            node=node,
             asked=found.asked,
         )
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 
 from relaydeck.networks.evm import errors
 from relaydeck.networks.evm.agreement import Subject, shown_answer, similar
+from relaydeck.networks.evm.calls import Answer
 from relaydeck.networks.evm.client import OneNode
 from relaydeck.networks.evm.header import Header
 from relaydeck.networks.evm.node import Node
@@ -104,7 +106,6 @@ class Gas(msgspec.Struct, frozen=True):
     limit: int | None  # the limit that it needs, where known
     asked: dict[str, Any]
     extra_answers: list[Any] = []  # to the extra calls; some of which may be a `NodeError`
-    node: str = ""
 
     def agrees(self, other: "Gas", questions: Sequence[Question[Any]]) -> bool:
         """Whether another node found the same, in the same way."""
@@ -116,6 +117,9 @@ class Gas(msgspec.Struct, frozen=True):
     def shown(self) -> str:
         """The gas, and the numbers among the answers."""
         return " ".join([str(self.used), *(shown_answer(each) for each in self.extra_answers if _is_value(each))])
+
+
+_used, _shown = attrgetter("used"), attrgetter("shown")
 
 
 def _is_value(answer: Any) -> bool:
@@ -166,7 +170,7 @@ class GasMeter:
         self._without_simulation: set[Node] = set()
         self._forms: dict[Node, int] = {}  # the first form that the node accepts
 
-    async def measure(self, run: Run, deadline: float) -> Gas:
+    async def measure(self, run: Run, deadline: float) -> Answer[Gas]:
         """Raises `NodeError` when the transaction fails or the nodes refuse it."""
         if run.simulated and self._can_simulate:
             try:
@@ -176,24 +180,25 @@ class GasMeter:
             except errors.NodesDisagree:
                 if self._can_simulate:
                     raise
-        return await self._agreed(replace(run, simulated=False), self._measured, deadline)
+        return await self._agreed(run, self._estimated, deadline)
 
-    async def own_limit(self, run: Run, deadline: float) -> Gas:
+    async def own_limit(self, run: Run, deadline: float) -> Answer[Gas]:
         """Without measuring: the limit of the transaction, and the answers to the extra calls."""
         if not run.extra_calls:
-            return Gas(run.own_limit, "", None, {})
+            return Answer(Gas(run.own_limit, "", None, {}), "")
         return await self._agreed(run, self._extra_only, deadline)
 
-    async def _agreed(self, run: Run, work: Callable[[OneNode, Run], Awaitable[Gas]], deadline: float) -> Gas:
+    def _agreed(
+        self, run: Run, work: Callable[[OneNode, Run], Awaitable[Gas]], deadline: float
+    ) -> Awaitable[Answer[Gas]]:
         about: Subject[Gas] = Subject(
             "the gas of the transaction",
             lambda one, other: one.agrees(other, run.extra_calls),
-            lambda gas: gas.used,
-            lambda gas: gas.shown,
+            _used,
+            _shown,
             run.refuses,
         )
-        answer = await self._pool.agree(lambda node: work(node, run), about, deadline, key=run.call)
-        return replace(answer.value, node=answer.node)
+        return self._pool.agree(lambda node: work(node, run), about, deadline, key=run.call)
 
     @property
     def _can_simulate(self) -> bool:
@@ -203,12 +208,14 @@ class GasMeter:
         return len(offering) >= min(self._pool.quorum, len(usable))
 
     async def _measured(self, node: OneNode, run: Run) -> Gas:
-        if run.simulated:
-            found = await self._simulated(node, run) if node.key not in self._without_simulation else None
-            if found is not None:
-                return found
-            if node.key in self._without_simulation and self._can_simulate:
-                raise _NoSimulation(_UNKNOWN_METHOD, "")  # other nodes may offer it
+        found = await self._simulated(node, run) if node.key not in self._without_simulation else None
+        if found is not None:
+            return found
+        if node.key in self._without_simulation and self._can_simulate:
+            raise _NoSimulation(_UNKNOWN_METHOD, "")  # other nodes may offer it
+        return await self._estimated(node, run)
+
+    async def _estimated(self, node: OneNode, run: Run) -> Gas:
         need, asked, answers = await self._need(node, run, run.extra_calls)
         if run.is_signed and 0 < run.own_limit < need and await self._fits(node, run):
             need = run.own_limit  # nodes search for the limit and stop when they are near
@@ -262,12 +269,12 @@ class GasMeter:
         self, node: OneNode, run: Run, extra_calls: Sequence[Question[Any]]
     ) -> tuple[int, dict[str, Any], list[Any]]:
         """The limit it needs, what was asked, and the answers to the extra calls."""
-        number, accepted = self._form(node), self._form(node)
+        number = accepted = self._form(node)
         while True:
             params = _FORMS[number](run)
             found, *answers = await node.ask(_estimate(params), *extra_calls)
             if not isinstance(found, errors.NodeError):
-                if run.is_plain and accepted > self._form(node):
+                if accepted > self._form(node) and run.is_plain:
                     self._forms[node.key] = accepted
                 if run.needs_extra:
                     _require_answers(answers)

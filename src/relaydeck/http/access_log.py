@@ -92,7 +92,7 @@ class AccessLog:
         # Inline instead of in functions: this runs for every request. What a line has in common with the one before it,
         # usually all but its id and its duration, is not formatted again.
         lines, stamped_from, stamped_until = [], 0.0, 0.0
-        start, middle, end = "", f'","route":"{route}","status":{status},"duration_us":', ""
+        start, middle, end, plain_end = "", f'","route":"{route}","status":{status},"duration_us":', "", ""
         of_token, of_client = "", ""
         for moment, _, _, taken, request_id, token, peer, forwarded, reason, _ in records:
             if not stamped_from <= moment < stamped_until:
@@ -104,8 +104,9 @@ class AccessLog:
             if token != of_token or client != of_client:
                 of_token, of_client = token, client
                 end = f',"token":{token},"client":"{client}"'
-            explained = f',"reason":{json.dumps(reason)}' if reason else ""
-            lines.append(f"{start}{request_id.decode()}{middle}{taken // 1000}{end}{explained}}}\n")
+                plain_end = f"{end}}}\n"
+            line_end = f'{end},"reason":{json.dumps(reason)}}}\n' if reason else plain_end
+            lines.append(f"{start}{request_id.decode()}{middle}{taken // 1000}{line_end}")
         return lines
 
     def _text_lines(self, records: list[Record]) -> list[str]:
@@ -121,10 +122,10 @@ class AccessLog:
         if records[-1][0] - self._growth_since >= _MINUTE:
             self._growth_since = records[-1][0]
             self._growth.clear()
-        for record in records:
-            token, before = _token(record), self._growth[_token(record)]
-            self._growth[token] = before + _size(record)
-            if before < _MUCH_BYTES <= self._growth[token]:
+        for token, run in groupby(records, _token):
+            before = self._growth[token]
+            self._growth[token] = after = before + sum(map(_size, run))
+            if before < _MUCH_BYTES <= after:
                 much = f"more than {_MUCH_BYTES} bytes in a minute"
                 self._log.event(
                     "warning", "a token stores much: see 'relaydeck doctor'", token=json.loads(token), stored=much

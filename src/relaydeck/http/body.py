@@ -117,7 +117,9 @@ class BodyReader:
             message = await incoming.receive()
             body = _part(message)
             # Asking the server for an end that is already known costs as much as asking for the body.
-            if message.get("more_body") and len(body) != announced:
+            if len(body) == announced:
+                return body
+            if message.get("more_body"):
                 return await _read_on(body, incoming, most)
         except asyncio.CancelledError:
             if reading not in self._late:
@@ -125,8 +127,9 @@ class BodyReader:
             reading.uncancel()
             raise BadRequest("the body did not arrive in time") from None
         finally:
-            self._reading.pop(reading, None)
-            self._late.discard(reading)
+            del self._reading[reading]
+            if self._late:
+                self._late.discard(reading)
         if len(body) > most:
             raise _too_large(most)
         return body

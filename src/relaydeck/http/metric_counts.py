@@ -11,6 +11,7 @@ import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import count, product
 from pathlib import Path
 from typing import NamedTuple
@@ -206,6 +207,11 @@ class Metrics:
     def drain(self) -> None:
         """Let every process of the service know that it drains."""
         self._cells[_DRAIN] = 1
+
+    @property
+    def drain_mark(self) -> Callable[[], int]:
+        """Returns what is not 0 while the service drains. For every request, so it takes no step in Python."""
+        return partial(self._cells.__getitem__, _DRAIN)
 
     def is_draining(self) -> bool:
         return bool(self._cells[_DRAIN])

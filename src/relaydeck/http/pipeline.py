@@ -116,7 +116,7 @@ class Pipeline:
         allowance: Allowance | None = None,
         shared_limiter: SharedLimiter | None = None,
         problem_paths: tuple[bytes, ...] = (),
-        is_draining: Callable[[], bool] = lambda: False,
+        drain_mark: Callable[[], int] = int,
     ) -> None:
         self._exact_routes, self._find_route, self._find_credential = exact_routes, find_route, find_credential
         self._catch_up, self._catch_up_with_tokens, self._reach = catch_up, catch_up_with_tokens, reach
@@ -124,7 +124,7 @@ class Pipeline:
         self._decision: LimitDecision = (False, 0, 0, 0)  # the last one, and its headers
         self._limit_headers: tuple[tuple[bytes, bytes], ...] = ()
         self._bodies, self._log, self._access_log, self._add_record = bodies, log, access_log, access_log.add
-        self._problem_paths, self._is_draining = problem_paths, is_draining
+        self._problem_paths, self._drain_mark = problem_paths, drain_mark
         self._id_prefix = secrets.token_hex(6).encode() + b"-"
         self._id_numbers = count(1)
         self.busy: set[Peer] = set()  # clients with a credential that wait for a response
@@ -157,13 +157,13 @@ class Pipeline:
         extra: Headers = [(b"x-request-id", request_id)]
         route, token, reason, size, credential, stream = UNMATCHED, ANONYMOUS, "", 0, None, None
         peer, method = scope["client"], scope["method"]
-        has_body = b"content-length" in headers or b"transfer-encoding" in headers
-        incoming = IncomingBody(headers, receive) if has_body else None
+        is_in_chunks = b"transfer-encoding" in headers
+        incoming = IncomingBody(headers, receive) if is_in_chunks or b"content-length" in headers else None
         try:
             methods = self._exact_routes.get(scope["raw_path"])
             found = methods.get(method) if methods else None
             route, argument = found or self._find_route(method, scope["path"], scope["raw_path"])
-            if b"transfer-encoding" in headers:
+            if is_in_chunks:
                 _require_chunks(headers)
             if route.permission is not None:
                 behind = self._catch_up() if route.page is not None else self._catch_up_with_tokens()
@@ -182,8 +182,7 @@ class Pipeline:
                         raise route.denied("the credential may not be used from this address")
                     if limits.rate:
                         allowance = allowance_of(limits.rate, limits.burst)
-                if route.limited and allowance is not None:
-                    assert self._limiter is not None
+                if route.limited and allowance is not None and self._limiter is not None:
                     if self._shared_limiter is None:
                         decision = self._limiter.take(credential.seq, allowance)
                     else:
@@ -236,7 +235,7 @@ class Pipeline:
             content_type, body = failure_body(failure, request_id, as_problem=as_problem)
             _release_frames(error)
         extra.append(content_type)
-        if self._is_draining():
+        if self._drain_mark():
             extra.append(_CLOSE)
         await send({"type": "http.response.start", "status": status, "headers": extra})
         if stream is not None:
@@ -358,7 +357,9 @@ class Router:
         self._templates: dict[tuple[bytes, ...], dict[str, Route]] = {}
         for path, methods in routes.items():
             if "{" in path:
-                self._templates[_around(path.encode().split(b"/"))] = with_head(methods)
+                around = path.encode().split(b"/")
+                around[_IDENTIFIER] = b""  # in whose place none is empty
+                self._templates[tuple(around)] = with_head(methods)
             else:
                 self.exact[path.encode()] = {name: (route, "") for name, route in with_head(methods).items()}
 
@@ -392,15 +393,11 @@ class Router:
     def _with_identifier(self, segments: list[bytes]) -> tuple[dict[str, Route] | None, str]:
         if len(segments) <= _IDENTIFIER or not segments[_IDENTIFIER]:
             return None, ""
-        return self._templates.get(_around(segments)), segments[_IDENTIFIER].decode("latin-1")
+        identifier, segments[_IDENTIFIER] = segments[_IDENTIFIER], b""
+        return self._templates.get(tuple(segments)), identifier.decode("latin-1")
 
 
 def _of_method(methods: Mapping[str, T], method: str) -> T:
     if method not in methods:
         raise errors.WrongMethod(", ".join(methods))
     return methods[method]
-
-
-def _around(segments: list[bytes]) -> tuple[bytes, ...]:
-    """The segments of a path without its identifier, in whose place none is empty."""
-    return (*segments[:_IDENTIFIER], b"", *segments[_IDENTIFIER + 1 :])

@@ -65,6 +65,9 @@ class RateLimiter:
         self._path = path
         self.common = Allowance(per_second, burst)
         self._nanoseconds = nanoseconds
+        self._after_full = self.common.bucket[3][1]
+        self._refill = -(-_ONE // per_second)  # nanoseconds until a full bucket is full again after one request
+        self._left_full: dict[int, int] = {}  # slots whose last request found the bucket full: when that was
         self._cells = map_cells(path, _SLOTS_PER_STEP * _CELLS_PER_SLOT)
         self._size = len(self._cells)
         # Each process opens the files itself: a lock belongs to the open file, which a child process would share.
@@ -85,13 +88,22 @@ class RateLimiter:
 
     def take(self, slot: int, own: Allowance | None = None) -> LimitDecision:
         """Take one request from a slot's bucket, if it holds one. Slots below 0 have a table of their own."""
+        left = self._left_full.pop(slot, 0)
+        is_common = own is None or own is self.common
+        if left and is_common and not self._cells[_SHARED] and (now := self._nanoseconds()) - left >= self._refill:
+            # The usual case in as few steps as possible: the bucket is full again, so that only the time changes.
+            self._cells[slot * _CELLS_PER_SLOT] = self._left_full[slot] = now
+            return self._after_full
+        return self._take(slot, own or self.common)
+
+    def _take(self, slot: int, allowance: Allowance) -> LimitDecision:
         cell = slot * _CELLS_PER_SLOT
         if not 0 <= cell < self._size:
             if slot < 0:
-                return self._below_zero.take(-slot, own)
+                return self._below_zero.take(-slot, allowance)
             self._grow(slot)
         cells = self._cells
-        rate, full, a_second, after_full = (own or self.common).bucket
+        rate, full, a_second, after_full = allowance.bucket
         if shared := cells[_SHARED]:
             _flock(self._lock, _EXCLUSIVE)
         try:
@@ -100,6 +112,8 @@ class RateLimiter:
             # Unused so far, or the clock restarted with the machine: the bucket is full.
             if last == 0 or now < last or (level := cells[cell + 1] + (now - last) * rate) >= full:
                 level, decision = after_full
+                if allowance is self.common and not shared:
+                    self._left_full[slot] = now
             else:
                 level, decision = after_request(level, _ONE, full, a_second)
             # The time first: a worker killed between the two stores can only leave the bucket emptier.

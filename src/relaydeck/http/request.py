@@ -76,7 +76,7 @@ MOST_PARAMETERS = 100
 def path_identifier(encoded: str) -> str:
     """The identifier in a path segment: percent-decoded UTF-8. Raises BadRequest."""
     try:
-        identifier = unquote_to_bytes(encoded).decode()
+        identifier = unquote_to_bytes(encoded).decode() if "%" in encoded else encoded
     except UnicodeDecodeError:
         raise BadRequest("the identifier in the path is not UTF-8") from None
     if problem := identifier_problem(identifier):

@@ -41,7 +41,7 @@ class NodeHeader(msgspec.Struct, frozen=True):
 
 
 # sentence: 2.4-rpc-urls
-class RpcUrl(msgspec.Struct, frozen=True):
+class RpcUrl(msgspec.Struct, frozen=True, cache_hash=True):
     """The URL of a node and its share of the calls. Path, query and user part may contain a key."""
 
     url: Annotated[
@@ -98,6 +98,7 @@ class FixedRate(msgspec.Struct, frozen=True, tag_field="source", tag="fixed"):
     fixed: Annotated[PositiveAmount, own_field("Fee tokens for one native coin.", example="2500")]
 
 
+_AGGREGATOR = "0x694AA1769357215DE4FAC081bf1f309aDC325306"
 _MinPrice = Annotated[
     PositiveAmount | UnsetType, own_field("Price below which the answer is not used. Left out: 10^-12.", example="100")
 ]
@@ -119,11 +120,7 @@ class FeedRate(msgspec.Struct, frozen=True, tag_field="source", tag="feed"):
     """A rate from one on-chain aggregator."""
 
     feed: Annotated[
-        EvmAddress,
-        own_field(
-            "Aggregator that returns fee tokens for one native coin.",
-            example="0x694AA1769357215DE4FAC081bf1f309aDC325306",
-        ),
+        EvmAddress, own_field("Aggregator that returns fee tokens for one native coin.", example=_AGGREGATOR)
     ]
     max_age: Annotated[TimeSpan, own_field("Age above which its answer is not used.", example="1h")]
     inverse: Annotated[
@@ -138,11 +135,7 @@ class CrossedRate(msgspec.Struct, frozen=True, tag_field="source", tag="crossed"
     """A rate from two on-chain aggregators, native/USD and token/USD."""
 
     native_usd: Annotated[
-        EvmAddress,
-        own_field(
-            "Aggregator that returns USD for one native coin.",
-            example="0x694AA1769357215DE4FAC081bf1f309aDC325306",
-        ),
+        EvmAddress, own_field("Aggregator that returns USD for one native coin.", example=_AGGREGATOR)
     ]
     token_usd: Annotated[
         EvmAddress,
@@ -182,7 +175,7 @@ class PoolRate(msgspec.Struct, frozen=True, tag_field="source", tag="pool"):
         EvmAddress | UnsetType,
         own_field(
             "Aggregator that returns the pool's other token for one native coin. Left out: that token is the coin.",
-            example="0x694AA1769357215DE4FAC081bf1f309aDC325306",
+            example=_AGGREGATOR,
         ),
     ] = UNSET
     native_max_age: Annotated[
@@ -199,10 +192,7 @@ class MedianRate(msgspec.Struct, frozen=True, tag_field="source", tag="median"):
 
     feeds: Annotated[
         Annotated[tuple[EvmAddress, ...], Meta(max_length=9)],
-        own_field(
-            "Aggregators that return fee tokens for one native coin.",
-            example=["0x694AA1769357215DE4FAC081bf1f309aDC325306"],
-        ),
+        own_field("Aggregators that return fee tokens for one native coin.", example=[_AGGREGATOR]),
     ]
     max_age: Annotated[TimeSpan, own_field("Age above which an answer is not used.", example="1h")]
     max_spread_percent: Annotated[

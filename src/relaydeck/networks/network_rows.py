@@ -2,13 +2,8 @@
 
 from relaydeck.networks.model import Network
 from relaydeck.store.record_table import RecordTable
-from relaydeck.store.sealing import Place
 
 TABLE = RecordTable("networks", Network, identity="name")
 COLUMNS = TABLE.columns
 from_row = TABLE.from_row
 without_urls = TABLE.without_sealed
-
-
-def place(name: str, version: int) -> Place:
-    return TABLE.place(name, "rpc_urls", version)

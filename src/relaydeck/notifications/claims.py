@@ -20,6 +20,7 @@ from relaydeck.notifications import delivery_queue
 from relaydeck.notifications.delivery_queue import COLUMNS, FREE, PendingDelivery
 from relaydeck.scheduling.leases import ShardLeases
 from relaydeck.store.database import Database, Transaction
+from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.writer import Writer
 
 
@@ -191,7 +192,9 @@ class RowClaims:
 
     tenure = 1
 
-    def __init__(self, database: Database, writer: Writer, seconds: float, *, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, database: PostgresDatabase, writer: Writer, seconds: float, *, monotonic: Callable[[], float]
+    ) -> None:
         """A claim lasts for `seconds`, which must be longer than any attempt."""
         self._database, self._read, self._writer = database, database.read, writer
         self._seconds, self._monotonic = seconds, monotonic

@@ -13,12 +13,11 @@ from relaydeck.notifications.delivery_queue import (
     FREE,
     NOW,
     SOON,
-    AttemptRecord,
     PendingDelivery,
     make_next_due,
 )
 from relaydeck.store.database import ReadRows, Row, Transaction
-from relaydeck.store.rows import columns_of, in_list
+from relaydeck.store.rows import in_list
 
 COUNT_LIMIT = 10_000  # anyone may ask for the metrics: counting on takes as long as there are failed deliveries
 
@@ -36,47 +35,20 @@ _DEAD = "d.state = 'dead' AND d.notification_id IN (SELECT id FROM notifications
 _NO_VALUES: Mapping[str, Any] = MappingProxyType({})
 
 
-class DeliveryRow(NamedTuple):
-    """The delivery of an event to a receiver.
-
-    `id` is the event's and the `webhook-id` of every attempt. `next_try_at` is 0 when the delivery is due at once, and
-    None while it waits behind another one in its queue, `waits_for`, or is finished. `created_at` is in seconds, the
-    other times are milliseconds.
-    """
-
-    id: str
-    sequence: int
-    kind: str
-    notification_id: str
-    relayer_id: str | None
-    state: str
-    tries: int
-    next_try_at: int | None
-    finished_at: int | None
-    created_at: int
-    last_problem: str | None
-    last_status: int | None
-    waits_for: str | None
-
-
 _FIRST_IN_QUEUE = (
     "SELECT id FROM events WHERE seq = (SELECT min(first.seq) FROM deliveries first WHERE"
     " first.notification_id = d.notification_id AND first.relayer_id = d.relayer_id AND first.in_line)"
 )
 _LAST_ATTEMPT = "FROM attempts WHERE delivery = d.seq ORDER BY seq DESC LIMIT 1"
-_COLUMNS = columns_of(
-    DeliveryRow._fields,
-    "d",
-    id="e.id",
-    sequence="d.seq",
-    kind="e.kind",
-    next_try_at="d.due_at",
-    waits_for=f"CASE WHEN d.state = 'pending' AND d.due_at IS NULL THEN ({_FIRST_IN_QUEUE}) END",
-    created_at="e.created_at",
-    last_problem=f"(SELECT problem {_LAST_ATTEMPT})",
-    last_status=f"(SELECT status {_LAST_ATTEMPT})",
+# The fields of a delivery as operators see it, with times in milliseconds. One that is due at once is due since its
+# event happened. `next_try_at` is null while it waits behind another one in its queue, `waits_for`, or is finished.
+_COLUMNS = (
+    "e.id, d.seq AS sequence, e.kind AS type, d.notification_id, d.relayer_id, d.state, d.tries,"
+    f" CASE WHEN d.due_at IN ({NOW}, {SOON}) THEN e.created_at * 1000 ELSE d.due_at END AS next_try_at,"
+    " d.finished_at, e.created_at * 1000 AS created_at,"
+    f" CASE WHEN d.state = 'pending' AND d.due_at IS NULL THEN ({_FIRST_IN_QUEUE}) END AS waits_for,"
+    f" (SELECT status {_LAST_ATTEMPT}) AS last_status, (SELECT nullif(problem, '') {_LAST_ATTEMPT}) AS last_problem"
 )
-_ATTEMPT_COLUMNS = columns_of(AttemptRecord._fields, "a")
 
 
 def list_deliveries(
@@ -87,29 +59,27 @@ def list_deliveries(
     values: Mapping[str, Any] = MappingProxyType({}),
     *,
     newest: bool = False,
-) -> list[DeliveryRow]:
+) -> list[Row]:
     """Deliveries `d` after sequence number `after` that meet an SQL condition, oldest first or newest first."""
     order = "DESC" if newest else "ASC"
-    rows = read(
+    return read(
         f"SELECT {_COLUMNS} FROM {_TABLES} WHERE d.seq > :after AND {condition} ORDER BY d.seq {order} LIMIT :limit",
         {"after": after, "limit": limit, **values},
     )
-    return [DeliveryRow(*row) for row in rows]
 
 
-def find_delivery(read: ReadRows, delivery_id: str) -> DeliveryRow | None:
-    rows = read(f"SELECT {_COLUMNS} FROM {_TABLES} WHERE e.id = :id", {"id": delivery_id})
-    return DeliveryRow(*rows[0]) if rows else None
+def find_delivery(read: ReadRows, delivery_id: str) -> Row | None:
+    return next(iter(read(f"SELECT {_COLUMNS} FROM {_TABLES} WHERE e.id = :id", {"id": delivery_id})), None)
 
 
-def list_attempts(read: ReadRows, delivery_id: str) -> list[AttemptRecord]:
-    """The newest attempts of a delivery, oldest first."""
-    rows = read(
-        f"SELECT {_ATTEMPT_COLUMNS} FROM attempts a"
-        " JOIN events e ON e.seq = a.delivery WHERE e.id = :id ORDER BY a.seq DESC LIMIT :most",
+def list_attempts(read: ReadRows, delivery_id: str) -> list[Row]:
+    """The newest attempts of a delivery, oldest first, as operators see them, with times in milliseconds."""
+    newest = read(
+        "SELECT a.started_at AS at, a.duration AS duration_ms, a.status, nullif(a.problem, '') AS problem, a.answer"
+        " FROM attempts a JOIN events e ON e.seq = a.delivery WHERE e.id = :id ORDER BY a.seq DESC LIMIT :most",
         {"id": delivery_id, "most": _MOST_ATTEMPTS},
     )
-    return [AttemptRecord(*row) for row in reversed(rows)]
+    return newest[::-1]
 
 
 def replay(transaction: Transaction, delivery_id: str) -> bool:

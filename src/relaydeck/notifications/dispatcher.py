@@ -37,6 +37,7 @@ from relaydeck.scheduling.leases import ShardLeases
 from relaydeck.settings.model import Settings
 from relaydeck.store.database import ReadRows, RowReader, Transaction
 from relaydeck.store.open_store import Store
+from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.writer import Writer
 
 _LONGEST_PAUSE = 60.0
@@ -89,7 +90,7 @@ class Dispatcher:
 
     def _make_claims(self) -> Claims:
         seconds, monotonic = self._settings.lease_seconds, self._monotonic
-        if self._database.remote:
+        if isinstance(self._database, PostgresDatabase):
             # Longer than any attempt, by a lease: a process may read the clock late.
             seconds += self._settings.webhook_timeout_seconds
             return RowClaims(self._database, self._writer, seconds, monotonic=monotonic)

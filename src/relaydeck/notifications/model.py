@@ -85,6 +85,7 @@ class EventKind(StrEnum):
     )
     CHANGE_APPLIED = "change.applied", "a second person approved such a change, and it was made", *_CHANGE_DETAILS
     CHANGE_REJECTED = "change.rejected", "somebody rejected such a change, for the `reason`", *_CHANGE_DETAILS
+    CHANGE_WITHDRAWN = "change.withdrawn", "its author withdrew such a change", *_CHANGE_DETAILS
     CHANGE_FORCED = (
         "change.forced",
         "an owner made such a change without an approval, for the `reason`",

@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
+from math import inf
+from types import TracebackType
 from typing import Any, TypeVar
 
 from relaydeck.log import Log
@@ -100,6 +102,66 @@ async def gather_all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
             raise outcome
 
 
+class TimeLimits:
+    """Ends blocks of tasks that are late. One timer serves them all: one for each costs more than most of them do."""
+
+    def __init__(self) -> None:
+        self.blocks: set[TimeLimit] = set()  # under way
+        self._next = inf  # when the timer is due: no later than the first of them
+
+    def until(self, moment: float) -> "TimeLimit":
+        """A block that raises TimeoutError at this moment of the event loop's clock."""
+        return TimeLimit(self, moment)
+
+    def watch(self, moment: float) -> None:
+        if moment < self._next:
+            self._next = moment
+            asyncio.get_running_loop().call_at(moment, self._end_late, moment)
+
+    def _end_late(self, due: float) -> None:
+        if due != self._next:
+            return  # an earlier timer took its place
+        now, self._next = asyncio.get_running_loop().time(), inf
+        for block in self.blocks:
+            block.end_if_late(now)
+        self.watch(min((block.moment for block in self.blocks if not block.is_over), default=inf))
+
+
+class TimeLimit:
+    """As the block of `asyncio.timeout_at`, at a fraction of its cost."""
+
+    __slots__ = ("_cancellations", "_limits", "_task", "is_over", "moment")
+
+    def __init__(self, limits: TimeLimits, moment: float) -> None:
+        self._limits, self.moment, self.is_over = limits, moment, False
+
+    def __enter__(self) -> "TimeLimit":
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancellations = task, task.cancelling()
+        self._limits.blocks.add(self)
+        self._limits.watch(self.moment)
+        return self
+
+    def move(self, moment: float) -> None:
+        """Let the block end at another moment."""
+        self.moment = moment
+        self._limits.watch(moment)
+
+    def end_if_late(self, now: float) -> None:
+        if self.moment <= now and not self.is_over:
+            self.is_over = True
+            self._task.cancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._limits.blocks.discard(self)
+        # Somebody else may have cancelled the task, too: then it stays cancelled.
+        if self.is_over and self._task.uncancel() <= self._cancellations and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+
 class TurnLoop:
     """Repeats a turn of work. A turn returns the seconds until there may be more; waking the loop ends that pause.
 
@@ -126,9 +188,8 @@ class TurnLoop:
         """Must be called in the event loop."""
         self._woken.set()
 
-    async def run(self, pause: Callable[[float], Awaitable[object]] | None = None) -> None:
-        """Until cancelled. `pause` replaces `wait` between turns."""
-        pause = pause or self.wait
+    async def run(self, pause: Callable[[float], Awaitable[object]]) -> None:
+        """Until cancelled."""
         while True:
             self._woken.clear()
             try:
@@ -157,15 +218,14 @@ class SideThreads:
     process ends, however long that takes. These threads are abandoned instead.
     """
 
-    def __init__(self, count: int, name: str, enter: Callable[[], None] = lambda: None) -> None:
-        """Each thread calls `enter` first. The first task starts the threads."""
+    def __init__(self, count: int, name: str) -> None:
+        """The first task starts the threads."""
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._waiting: set[asyncio.Future[Any]] = set()
         self._lock = threading.Lock()
         self._own = threading.local()  # the task of each thread, as `answer`
         self._threads = [
-            threading.Thread(target=self._work, args=(enter,), name=f"{name}-{number}", daemon=True)
-            for number in range(count)
+            threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(count)
         ]
         self._started = self._ended = False
 
@@ -208,8 +268,7 @@ class SideThreads:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _work(self, enter: Callable[[], None]) -> None:
-        enter()
+    def _work(self) -> None:
         while (task := self._tasks.get()) is not None:
             self._own.answer, work = task
             if not self._own.answer.done():

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import time
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from relaydeck.errors import MistakenDocument, NotPossible
 from relaydeck.notifications import delivery_queue, notification_changes
 from relaydeck.provisioning.declared_records import RESOURCES, TABLES, Declared, Resource
-from relaydeck.provisioning.mistakes import MOST_MISTAKES, Mistake
+from relaydeck.provisioning.mistakes import MOST_MISTAKES
 from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.plan_revision import RECORD_CHANGES, plan_revision, require_same
 from relaydeck.provisioning.planner import NO_RULES, UrlRules, key_questions, make_plan
@@ -22,16 +22,13 @@ from relaydeck.provisioning.stored import ORIGIN, Stored
 from relaydeck.scope import Scope
 from relaydeck.signers import signer_changes
 from relaydeck.signers.known_addresses import KnownAddresses, Questions
-from relaydeck.store.audit import AuditLog
 from relaydeck.store.changes import ChangeContext, Preparation, Record, RowChange, RowChanges
-from relaydeck.store.database import ReadRows, Transaction
+from relaydeck.store.database import Transaction
 from relaydeck.store.open_store import Store
 from relaydeck.store.rows import Stage
-from relaydeck.store.vault import Vault
 
 Progress = Callable[[list[Step]], Iterable[Step]]
 Result = TypeVar("Result")
-UNCHANGED = "Nothing was changed."
 _ATTEMPTS = 5  # to prepare a plan that is still valid when its transaction begins
 
 
@@ -70,31 +67,39 @@ def prepare_step(step: Step, preparation: Preparation) -> RowChange:
     return preparation.delete_record(table, step.name)
 
 
-def mistaken_document(mistakes: list[Mistake]) -> MistakenDocument:
-    return MistakenDocument([each._asdict() for each in mistakes[: MOST_MISTAKES + 1]])
+class Outdated(Exception):
+    """Rolls back the transaction of a plan that is no longer valid."""
 
 
-class FilePlanner(NamedTuple):
-    """Plans a file, inside one snapshot."""
+@dataclass(eq=False, repr=False)
+class Apply:
+    """One apply of a file, step by step. `run` takes the steps in their order; `make_plan` alone shows the plan."""
 
+    store: Store
     file: Declared
     prune: bool
     urls: UrlRules = NO_RULES
-    refusal: Callable[[list[Mistake]], Exception] = mistaken_document  # of a file with mistakes
     scope: Scope | None = None  # of the credential whose file it is, in which every read is made
+    expected: str = ""  # the revision of a plan that was reviewed: another plan is not applied
+    progress: Progress = iter
+    addresses: KnownAddresses = field(default_factory=KnownAddresses)  # the answers to `questions`
+    plan: Plan = field(init=False)
+    _preparation: Preparation = field(init=False)
+    _changes: RowChanges = field(init=False)
 
-    def questions(self, read: ReadRows, vault: Vault, bound_types: frozenset[str]) -> Questions:
-        """What drivers have to be asked before `plan`."""
-        return key_questions(self.file, Stored(read, vault), bound_types)
+    def questions(self, bound_types: frozenset[str]) -> Questions:
+        """What drivers have to be asked before `make_plan`. Inside a snapshot."""
+        return key_questions(self.file, Stored(self.store.database.read, self.store.vault), bound_types)
 
-    def plan(self, read: ReadRows, vault: Vault, addresses: KnownAddresses, expected: str = "") -> Plan:
-        """Raises the refusal, with every mistake, or PlanChanged when it is not the plan with the expected revision."""
+    def make_plan(self) -> Plan:
+        """Inside a snapshot. Raises MistakenDocument, or PlanChanged when another plan is expected."""
+        read, vault = self.store.database.read, self.store.vault
         stored = Stored(read, vault)
-        plan = make_plan(self.file, stored, addresses, prune=self.prune, urls=self.urls, scope=self.scope)
+        plan = make_plan(self.file, stored, self.addresses, prune=self.prune, urls=self.urls, scope=self.scope)
         if mistakes := self.file.mistakes + plan.mistakes:
-            raise self.refusal(mistakes)
+            raise MistakenDocument([each._asdict() for each in mistakes[: MOST_MISTAKES + 1]])
         plan.revision = plan_revision(plan, read, vault.plan_key, prune=self.prune)
-        require_same(plan, expected, read, vault.plan_key)
+        require_same(plan, self.expected, read, vault.plan_key)
         return plan
 
     def forget(self) -> None:
@@ -103,30 +108,12 @@ class FilePlanner(NamedTuple):
             while kept:
                 kept.pop()
 
-
-class Outdated(Exception):
-    """Rolls back the transaction of a plan that is no longer valid."""
-
-
-@dataclass(eq=False, repr=False)
-class Apply:
-    """One apply of a file, step by step. `run` takes the steps in their order."""
-
-    store: Store
-    planner: FilePlanner
-    addresses: KnownAddresses
-    expected: str = ""  # the revision of a plan that was reviewed: another plan is not applied
-    progress: Progress = iter
-    plan: Plan = field(init=False)
-    _preparation: Preparation = field(init=False)
-    _changes: RowChanges = field(init=False)
-
     def run(
         self, in_transaction: Callable[[Transaction], Result], unchanged: Callable[[], Result] | None = None
     ) -> Result:
         """Return what `in_transaction` returns, which calls `write`; what `unchanged` returns if nothing differs.
 
-        Raises what `FilePlanner.plan` raises, or NotPossible when others keep changing records of the plan.
+        Raises what `make_plan` raises, or NotPossible when others keep changing records of the plan.
         """
         for _ in range(_ATTEMPTS):
             with self.store.database.snapshot():
@@ -140,17 +127,10 @@ class Apply:
                     return in_transaction(transaction)
         raise NotPossible("others keep changing the same records: nothing was changed, try again")
 
-    def run_for(self, actor: str, now: int) -> Plan:
-        """Apply on the machine of the store. Writes nothing if nothing differs."""
-        audit = AuditLog(self.store.vault)
-        self.run(lambda transaction: self.write(ChangeContext(transaction, audit, actor, now)), lambda: None)
-        return self.plan
-
     def prepare(self) -> None:
         """Plan, encode and seal, inside one snapshot."""
-        read = self.store.database.read
-        self.plan = self.planner.plan(read, self.store.vault, self.addresses, self.expected)
-        self._preparation = Preparation.in_snapshot(read, self.store.vault, int(time()))
+        self.plan = self.make_plan()
+        self._preparation = Preparation.in_snapshot(self.store.database.read, self.store.vault, int(time()))
         self._changes = RowChanges(RESOURCES)
         for step in self.progress(self.plan.steps):
             self._changes.add(prepare_step(step, self._preparation))
@@ -174,22 +154,21 @@ class Apply:
             raise Outdated
         if self._depends_on_all_relayers and any(resource == "relayer" for resource, _ in changed):
             raise Outdated
-        if self.planner.prune and changed and self._has_more_to_prune(transaction):
+        if self.prune and changed and self._has_more_to_prune(transaction):
             raise Outdated
 
     def _depends_on(self) -> set[Record]:
         """Every record that the plan changes, compares or refers to: with pruning, every one that an apply created."""
-        declared = self.planner.file
         return {
-            *((resource[:-1], name) for resource, places in declared.places.items() for name in places),
-            *((each.resource[:-1], each.record) for each in declared.mentions),
+            *((resource[:-1], name) for resource, places in self.file.places.items() for name in places),
+            *((each.resource[:-1], each.record) for each in self.file.mentions),
             *map(_record, self.plan.steps),
         }
 
     @property
     def _depends_on_all_relayers(self) -> bool:
         """Pruning looks for relayers that refer to a record; a relayer without an id is found by its name."""
-        return self.planner.prune or any(not each.name for each in self.planner.file.of("relayers"))
+        return self.prune or any(not each.name for each in self.file.of("relayers"))
 
     def _has_more_to_prune(self, transaction: Transaction) -> bool:
         """Whether another apply has created records since the snapshot."""

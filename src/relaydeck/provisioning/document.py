@@ -48,30 +48,22 @@ class RecordDocument:
         notes = [each.removeprefix(f"{self._place}.") for each in plan.notes]
         return (plan.steps[0] if plan.steps else None), notes
 
+    def write(self, context: ChangeContext, addresses: KnownAddresses, *, is_new: bool = False) -> list[str]:
+        """Create the record, or change it. Return notes for the caller. Raises MistakenRecord, RecordExists."""
+        stored = Stored(context.transaction.all, context.vault)
+        step, notes = self.step(stored, addresses)
+        if is_new and stored.exists(self.resource, self.name):
+            raise RecordExists(self.resource[:-1])
+        if step is not None:
+            take_step(step, context)
+        return notes
+
     def _described(self, mistake: Mistake) -> tuple[str, str]:
         place = mistake.place.removeprefix(self._place).removeprefix(".")
         if mistake.problem.startswith(_UNKNOWN):
             # The key is the caller's own text: it is not repeated.
             return "", f"unknown field{mistake.problem.removeprefix(_UNKNOWN)}"
         return place, mistake.problem.removesuffix(_IN_THIS_FILE)
-
-
-def create_record(context: ChangeContext, record: RecordDocument, addresses: KnownAddresses | None) -> list[str]:
-    """Return notes for the caller. Raises MistakenRecord, or RecordExists."""
-    return change_record(context, record, addresses, is_new=True)
-
-
-def change_record(
-    context: ChangeContext, record: RecordDocument, addresses: KnownAddresses | None, *, is_new: bool = False
-) -> list[str]:
-    """Return notes for the caller. Raises MistakenRecord."""
-    stored = Stored(context.transaction.all, context.vault)
-    step, notes = record.step(stored, addresses or KnownAddresses())
-    if is_new and stored.exists(record.resource, record.name):
-        raise RecordExists(record.resource[:-1])
-    if step is not None:
-        take_step(step, context)
-    return notes
 
 
 def remove_record(context: ChangeContext, resource: Resource, name: str) -> None:

@@ -18,17 +18,12 @@ from relaydeck.provisioning.declared_records import (
     Resource,
     settable_fields,
 )
-from relaydeck.provisioning.mistakes import Mistake, TooManyMistakes, kind_of, parse_toml, place_in
+from relaydeck.provisioning.mistakes import TooManyMistakes, kind_of, place_in
 from relaydeck.provisioning.reader import Content, Reader, Values
 from relaydeck.provisioning.references import Resolve
 from relaydeck.signers.signer_types import SHAPES
 
 _IGNORED = ("price_factor",)  # of a network: earlier versions compared nodes by it, and files may still have it
-
-
-def read_file(content: bytes, resolve: Resolve) -> Declared:
-    document = parse_toml(content)
-    return Declared([document]) if isinstance(document, Mistake) else read_parsed(document, resolve)
 
 
 def read_parsed(document: dict[str, Any], resolve: Resolve | None) -> Declared:

@@ -54,7 +54,6 @@ class MistakenFile(OperatorError):
     def __init__(self, name: str, mistakes: list[Mistake], remedy: str = "") -> None:
         count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         super().__init__("\n".join([f"{name} has {count}:", *(f"  {each}" for each in mistakes)]), remedy)
-        self.mistakes = mistakes
 
 
 def place_in(place: str, key: str) -> str:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from relaydeck.relayers import balance_history, snapshots
-from relaydeck.store.database import ReadRows, Row
+from relaydeck.store.database import ReadRows
 from relaydeck.store.rows import in_list
 
+_STATES = ("paused", "disabled", "low_balance", "low_runway")
 _SELECT = (
-    "SELECT r.id, r.network, r.paused, r.system_disabled, i.low_since AS low_balance_since,"
-    " w.minimum_at, w.low_since AS low_runway_since,"
+    "SELECT r.id, r.network, r.paused, r.system_disabled AS disabled, i.low_since IS NOT NULL AS low_balance,"
+    " w.minimum_at, w.low_since IS NOT NULL AS low_runway,"
     f" (SELECT b.balance FROM {balance_history.TABLE} b WHERE b.relayer_seq = r.seq ORDER BY b.since DESC LIMIT 1)"
     " AS balance"
     f" FROM relayers r LEFT JOIN {snapshots.INCIDENTS} i ON i.relayer_id = r.id"
@@ -37,7 +38,7 @@ def read_named(read: ReadRows, ids: Sequence[str]) -> NamedRelayers:
             found.balances[name] = int(row.balance)
         if row.minimum_at is not None:
             found.minimum_at[name] = row.minimum_at
-        found.states.update({(*name, state): int(holds) for state, holds in _states(row).items()})
+        found.states.update({(*name, state): int(getattr(row, state)) for state in _STATES})
     return found
 
 
@@ -48,15 +49,6 @@ def without_relayer(read: ReadRows, ids: Sequence[str]) -> list[str]:
     listed, values = in_list(ids)
     known = {row.id for row in read(f"SELECT id FROM relayers WHERE id IN ({listed})", values)}
     return [each for each in ids if each not in known]
-
-
-def _states(row: Row) -> dict[str, bool]:
-    return {
-        "paused": row.paused,
-        "disabled": row.system_disabled,
-        "low_balance": row.low_balance_since is not None,
-        "low_runway": row.low_runway_since is not None,
-    }
 
 
 MOST_NETWORKS = 100

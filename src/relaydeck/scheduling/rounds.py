@@ -76,7 +76,6 @@ class Rounds(ABC, Generic[Checked]):
             self.lease_name, self.shards, rounds.lease_seconds, clock_sql=clock_sql, now=now, monotonic=monotonic
         )
         self._schedule = Schedule(rounds.interval)
-        self._fences: dict[int, int] = {}  # of the shards that this process checks or leaves
         self._since: dict[int, int] = {}  # by shard: from which position of the schedule on this process checks it
         self._leaving: dict[int, float] = {}  # shards to release, and the moment up to which they were checked
         self._under_check: dict[int, float] = {}  # since when, the oldest first
@@ -180,13 +179,14 @@ class Rounds(ABC, Generic[Checked]):
         if not self._leases.held:
             self._forget_shards()
         await self._leases.claim(self._database, self._writer)
-        fences = self._leases.fences
-        for shard in [each for each, fence in self._fences.items() if fences.get(each) != fence]:
-            self._lose(shard)
+        gained = self._leases.gaps.keys()
+        for shard in {*self._since, *self._leaving}:
+            if shard in gained or shard not in self._leases.fences:
+                self._lose(shard)
         for shard in sorted(self._since)[self._leases.share :]:
             del self._since[shard]
             self._leaving[shard] = self._schedule.reached_at
-        if gained := fences.keys() - self._fences.keys():
+        if gained:
             self._gain(gained)
 
     def _gain(self, shards: Iterable[int]) -> None:
@@ -195,21 +195,19 @@ class Rounds(ABC, Generic[Checked]):
         held = {shard: max(since, schedule.reached) for shard, since in self._since.items()}
         schedule.reached = min([*started.values(), *held.values()])
         self._since = held | started
-        self._fences |= {each: self._leases.fences[each] for each in started}
 
     def _start_of(self, shard: int) -> float:
         """Where the last holder stopped, so that no row misses a round; after a longer break, now."""
-        gap = self._leases.gaps.get(shard, 0.0)
+        gap = self._leases.gaps[shard]
         return self._now() - (gap if gap < self._rounds.interval else 0.0)
 
     def _lose(self, shard: int) -> None:
         """Another process checks the shard."""
-        del self._fences[shard]
         self._since.pop(shard, None)
         self._leaving.pop(shard, None)
 
     def _forget_shards(self) -> None:
-        self._fences, self._since, self._leaving = {}, {}, {}
+        self._since, self._leaving = {}, {}
 
     async def _release_idle(self) -> None:
         """Release the shards above the share of this process that have no check under way."""

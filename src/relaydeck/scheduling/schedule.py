@@ -14,6 +14,7 @@ _INTERVAL = 1 << 64  # one interval
 _GOLDEN = 0x9E37_79B9_7F4A_7C15  # the golden ratio's fractional part, in 64 bits; odd, so it has an inverse:
 _INVERSE = pow(_GOLDEN, -1, _INTERVAL)
 _CHANGED_SINGLY = 256  # each change moves the phases after it
+_INSERTED_SINGLY = 4  # merging moves all of them, but once
 
 
 def phase(sequence: int) -> int:
@@ -61,16 +62,28 @@ class Schedule:
         self._phases = phases
 
     def add(self, sequences: Iterable[int]) -> None:
-        new, phases = set(), self._phases
-        for place in map(phase, sequences):
-            position = bisect_left(phases, place)
-            if position == len(phases) or phases[position] != place:
-                new.add(place)
-        if len(new) > _CHANGED_SINGLY:
-            self._phases = array("Q", sorted([*self._phases, *sorted(new)]))
+        places = sorted({sequence * _GOLDEN % _INTERVAL for sequence in sequences})
+        if len(places) > _INSERTED_SINGLY:
+            self._merge(places)
             return
-        for place in new:
-            self._phases.insert(bisect_left(self._phases, place), place)
+        for place in places:
+            position = bisect_left(self._phases, place)
+            if not self._has(place, position):
+                self._phases.insert(position, place)
+
+    def _merge(self, places: list[int]) -> None:
+        phases, merged, start = self._phases, array("Q"), 0
+        end = len(phases)
+        for place in places:
+            position = bisect_left(phases, place, start)
+            if position == end or phases[position] != place:
+                merged += phases[start:position]
+                merged.append(place)
+                start = position
+        self._phases = merged + phases[start:] if merged else phases
+
+    def _has(self, place: int, position: int) -> bool:
+        return position < len(self._phases) and self._phases[position] == place
 
     def remove(self, sequences: Iterable[int]) -> None:
         gone = set(map(phase, sequences))
@@ -79,7 +92,7 @@ class Schedule:
             return
         for place in gone:
             position = bisect_left(self._phases, place)
-            if position < len(self._phases) and self._phases[position] == place:
+            if self._has(place, position):
                 del self._phases[position]
 
     @property

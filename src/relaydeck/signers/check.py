@@ -53,7 +53,7 @@ async def check_signer(
     try:
         await keys.load(signer.type, set_locally=local)
         started = timer()
-        address = (await keys.prove(signer.type, signer.config, set_locally=local)).identity.address
+        address = (await keys.prove(signer.type, signer.config, set_locally=local)).address
     except DriverError as error:
         outcome, explanation = error.outcome, str(error)
     elapsed = None if started is None else round((timer() - started) * 1000)

@@ -39,16 +39,17 @@ class SignerCreation(msgspec.Struct, frozen=True, gc=False):
 def prepare(new: NewSigner, actor: str = "") -> SignerCreation:
     """Do the work that needs no transaction before it begins: while it lasts, every other write waits."""
     shown, secret = split(new.config)
-    plain = not shown and new.labels is UNSET
-    facts = _facts_without_config(new.type) if plain else to_json(_facts(new.type, shown, new.labels))
-    open_config = msgspec.json.encode(shown).decode()
+    if not shown and new.labels is UNSET:
+        open_config, facts = _without_config(new.type)
+    else:
+        open_config, facts = msgspec.json.encode(shown).decode(), to_json(_facts(new.type, shown, new.labels))
     return SignerCreation(new, shown, Secret(secret.decode()), open_config, facts, actor, hints(new.config))
 
 
 @cache
-def _facts_without_config(signer_type: str) -> str:
-    """By far the most frequent ones; to write them takes as long as the rest of the preparation."""
-    return to_json(_facts(signer_type, {}))
+def _without_config(signer_type: str) -> tuple[str, str]:
+    """Open config and facts of by far the most signers; to write them takes as long as the rest of `prepare`."""
+    return "{}", to_json(_facts(signer_type, {}))
 
 
 def create(context: ChangeContext, new: NewSigner) -> SignerCreation:

@@ -156,6 +156,9 @@ def encode_secret(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no sealed form")
 
 
+_encode_sealed = msgspec.json.Encoder(enc_hook=encode_secret).encode
+
+
 @cache
 def secret_fields(shape: type[Config]) -> frozenset[str]:
     hidden = (Secret, msgspec.Raw)
@@ -207,13 +210,15 @@ def split(config: Config) -> tuple[dict[str, str], bytes]:
     shown: dict[str, str] = {}
     sealed: dict[str, Secret | msgspec.Raw] = {}
     hidden = secret_fields(type(config))
+    if len(hidden) == len(config.__struct_fields__):
+        return shown, _encode_sealed(config)
     for name in config.__struct_fields__:
         value = getattr(config, name)
         if name in hidden:
             sealed[name] = value
         elif value is not msgspec.UNSET:
             shown[name] = value
-    return shown, msgspec.json.encode(sealed, enc_hook=encode_secret)
+    return shown, _encode_sealed(sealed)
 
 
 def join(signer_type: str, shown: bytes, sealed: bytes) -> Config:

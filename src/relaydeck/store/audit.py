@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import astuple
 
 from relaydeck.errors import BadRequest, Damaged, ServerFailure
 from relaydeck.store.database import EMPTY_CHAIN, ReadRows, Row, Transaction
@@ -130,7 +131,7 @@ class BrokenLink(NamedTuple):
 
 
 class AuditEntry(msgspec.Struct, frozen=True, gc=False):
-    """The content of an entry. `before` and `after` are JSON objects as text, without secrets."""
+    """The content of an entry, in the order of `_CONTENT`: `before` and `after` are JSON objects, without secrets."""
 
     moment: int
     actor: str
@@ -174,7 +175,7 @@ class AuditLog:
         end, link = transaction.chain_end
         key, rows = self._chain_key(transaction), []
         for seq, entry in enumerate(entries, end + 1):
-            content = (seq, entry.moment, entry.actor, entry.action, entry.record, entry.before, entry.after)
+            content = (seq, *astuple(entry))
             link = _link(key, link, _hashed(content, self._origin))
             rows.append((*content, link, self._origin))
         transaction.insert("audit", _NAMES, rows)

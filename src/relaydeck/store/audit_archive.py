@@ -10,7 +10,6 @@ remember, the newest of each action on each record, the newest two about each se
 value was put back, and those about archives.
 """
 
-import os
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +22,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.store import audit
 from relaydeck.store.audit import ARCHIVED, Archive, ArchiveRecord, AuditEntry, AuditLog, BrokenLink, Entry, Head
 from relaydeck.store.database import Reader
-from relaydeck.store.files import sync_folder
+from relaydeck.store.files import private_file
 from relaydeck.store.open_store import Store
 from relaydeck.store.sealed_columns import SEALED_COLUMNS, changes_of
 
@@ -85,32 +84,18 @@ def _archived(database: Reader, begin: Head, end: Head) -> Archived:
 
 
 def _write(path: Path, after: Head, entries: Iterable[tuple[object, ...]]) -> Head:
+    encode, end = msgspec.json.Encoder().encode, after
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with private_file(path) as file:
+            file.write(encode(_Header(_FORMAT, str(after))) + b"\n")
+            for entry in map(Entry._make, entries):
+                file.write(encode(entry) + b"\n")
+                end = Head(entry.seq, entry.hash)
     except FileExistsError:
         raise OperatorError(f"{path} exists", "Name another file. Nothing was changed.") from None
     except OSError as error:
-        remedy = "Name a file in a folder that exists and that you may write to. Nothing was changed."
+        remedy = "Name a file in a folder that exists, has room and lets you write. Nothing was changed."
         raise OperatorError(f"{path} cannot be written: {error.strerror}", remedy) from None
-    try:
-        end = _fill(descriptor, after, entries)
-        sync_folder(path.absolute().parent)
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        remedy = "Free some space, or name a file on another disk. Nothing was changed."
-        raise OperatorError(f"{path} cannot be written: {error.strerror}", remedy) from None
-    return end
-
-
-def _fill(descriptor: int, after: Head, entries: Iterable[tuple[object, ...]]) -> Head:
-    encode, end = msgspec.json.Encoder().encode, after
-    with open(descriptor, "wb") as file:
-        file.write(encode(_Header(_FORMAT, str(after))) + b"\n")
-        for entry in map(Entry._make, entries):
-            file.write(encode(entry) + b"\n")
-            end = Head(entry.seq, entry.hash)
-        file.flush()
-        os.fsync(file.fileno())
     return end
 
 

@@ -9,7 +9,7 @@ transactions commit in the order of their revisions, and a reader that sees revi
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import chain
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 from relaydeck.errors import OperatorError
@@ -35,7 +35,6 @@ START_COLUMNS = (
     " (SELECT max(seq) FROM audit) AS audit_end, (SELECT hash FROM audit ORDER BY seq DESC LIMIT 1) AS audit_hash"
 )
 EMPTY_CHAIN = (0, bytes(32))  # stands for the audit entry before the first
-_ROWS_PER_INSERT = 64
 
 
 @contextmanager
@@ -102,12 +101,7 @@ class Transaction(Scoped):
         return named_rows(sql, self.execute(sql, values))
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Insert many rows with few statements."""
-        for start in range(0, len(rows), _ROWS_PER_INSERT):
-            some = rows[start : start + _ROWS_PER_INSERT]
-            self._insert(table, tuple(columns), len(some), list(chain.from_iterable(some)))
-
-    def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
+        """Insert any number of rows, in their order."""
         raise NotImplementedError
 
     def execute_many(self, sql: str, many: Sequence[Values]) -> None:
@@ -169,6 +163,7 @@ class OpenTransaction(Transaction):
         raise NotImplementedError
 
 
+@cache
 def insert_statement(table: str, columns: tuple[str, ...], count: int, placeholder: str) -> str:
     row = f"({', '.join([placeholder] * len(columns))})"
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * count)}"
@@ -256,12 +251,6 @@ class Database(Reader, Protocol):
 
     def staging(self) -> AbstractContextManager[Stage]:
         """Rows can be staged inside the block, outside of any transaction: no other process sees or waits for them."""
-
-    def write_unversioned(self, sql: str, values: Values = ..., /) -> list[Row]:
-        """Run one statement that writes, in a transaction of its own, and return its rows. In any thread.
-
-        It takes no revision and sends no signal, so it must not change anything that a process keeps in memory.
-        """
 
     def migration(self, lock_seconds: float = 0) -> AbstractContextManager[Execute]:
         """A transaction for changes of the schema: without a revision, and in one process at a time.

@@ -43,21 +43,16 @@ def opening_lock(home: Path) -> Iterator[Path]:
 def _wait_for(descriptor: int, lock: Path) -> None:
     """The system frees the lock of a process that has ended, so a holder is alive: busy, or stopped."""
     end = time.monotonic() + _LONGEST_WAIT
-    while not _took(descriptor):
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         if time.monotonic() > end:
             raise OperatorError(
                 f"waited {_LONGEST_WAIT:g} seconds for another process that opens this home",
                 f"Wait until it is ready, or end it: it is the process that has locked {lock}.",
             )
         time.sleep(_RETRY_SECONDS)
-
-
-def _took(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _create_folder(folder: Path) -> None:
@@ -71,14 +66,6 @@ def _create_folder(folder: Path) -> None:
 
 def is_open_to_others(path: Path) -> bool:
     return bool(path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
-
-
-def sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -100,7 +87,11 @@ def private_file(path: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
             os.link(draft, path)  # unlike a rename, this never replaces a file that another process created
     finally:
         draft.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def remove_old_drafts(path: Path) -> None:

@@ -47,8 +47,11 @@ class Encoded(NamedTuple):
     note: str = ""  # for the client, beside the item: that a sealed value cannot be opened, for example
 
 
+_NOTHING = Encoded(None)
+
+
 class ListingChanges(NamedTuple):
-    """Sequence numbers of removed items, and of new or changed items; the latter with the items if `preload`."""
+    """Sequence numbers of removed items, and in order those of new or changed ones, with the items if `preload`."""
 
     removed: list[int]
     changed: list[tuple[int, Encoded | None]]
@@ -121,11 +124,16 @@ class Listing:
         return [seq for seq in self._seqs if seq not in present]
 
     def apply_changes(self, changes: ListingChanges) -> None:
+        last = self._seqs[-1] if self._seqs else -1
+        if changes.changed and changes.changed[0][0] > last and not changes.removed:
+            self._append(changes.changed)
+            return
         new: dict[int, bytes | None] = {}
         for seq, encoded in changes.changed:
-            item, note = encoded or Encoded(None)
-            self._set_note(seq, note)
-            position, known = self._find(seq)
+            item, note = encoded or _NOTHING
+            if note or self._notes:
+                self._set_note(seq, note)
+            position, known = self._find(seq) if seq <= last else (0, False)
             if known:
                 self._items[position] = item
             else:
@@ -147,6 +155,17 @@ class Listing:
             position, _ = self._find(seq)
             self._seqs.insert(position, seq)
             self._items.insert(position, item)
+
+    def _append(self, changed: list[tuple[int, Encoded | None]]) -> None:
+        """The usual case: every item is new, so that all of them come after those that are there."""
+        self._seqs.extend([seq for seq, _ in changed])
+        if not self._preload:
+            self._items += [None] * len(changed)
+            return
+        for seq, encoded in changed:
+            item, note = encoded or _NOTHING
+            self._items.append(item)
+            self._set_note(seq, note)
 
     def _merge(self, first: int, new: dict[int, bytes | None], removed: list[int]) -> None:
         """All in one pass, because each single insertion or removal moves all the items after it."""

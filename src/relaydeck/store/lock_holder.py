@@ -31,7 +31,6 @@ class LockHolder(NamedTuple):
     address: str  # of the client; empty: on the machine of the database, or not shown
     since: float | None  # the beginning of its transaction, in seconds since the epoch; None: not known
     activity: str
-    silent_seconds: float = 0.0  # for how long the server has waited for its client
     kind: str = "process"
 
     @property
@@ -79,9 +78,6 @@ _COLUMNS = columns_of(
         f"CASE WHEN state IS NULL THEN 'not shown' WHEN wait_event = 'SyncRep' THEN '{_AWAITS_STANDBY}'"
         " WHEN state LIKE 'idle%' THEN 'idle'"
         f" WHEN {_SILENT} THEN 'waits for its client' ELSE 'runs a statement' END"
-    ),
-    silent_seconds=(
-        f"CASE WHEN {_SILENT} THEN extract(epoch FROM clock_timestamp() - state_change)::float8 ELSE 0.0 END"
     ),
     kind="'session'",
 )

@@ -65,7 +65,7 @@ class Step(NamedTuple):
     @property
     def checksum(self) -> str:
         # Of the script as it is written, so that a step has the same checksum on every engine.
-        return _checksum(self.script)
+        return hashlib.sha256("\n".join(statements(self.script)).encode()).hexdigest()
 
     def statements(self, types: Mapping[str, str]) -> tuple[str, ...]:
         """Its statements, with the engine's types in place of the placeholders."""
@@ -80,11 +80,6 @@ def statements(script: str) -> tuple[str, ...]:
     """
     parts = (" " if part["space"] else "\0" if part["end"] else part[0] for part in _PARTS.finditer(script))
     return tuple(filter(None, map(str.strip, "".join(parts).split("\0"))))
-
-
-@cache
-def _checksum(script: str) -> str:
-    return hashlib.sha256("\n".join(statements(script)).encode()).hexdigest()
 
 
 @cache
@@ -109,7 +104,6 @@ def schema_version(database: Reader) -> int:
 
 def migrate(
     database: Database,
-    now: Callable[[], float] = time.time,
     *,
     to: int | None = None,
     keyring: Keyring | None = None,
@@ -124,7 +118,7 @@ def migrate(
         return found
     if to is None and runs_beside_services(database, found):
         with database.opening():
-            return _migrate_beside_services(database, now, progress)
+            return _migrate_beside_services(database, progress)
     with database.migration() as execute:
         found = _checked_version(database)  # again, now that no other process can migrate
         progress = progress if found else without_progress  # a new database is made in a moment
@@ -134,7 +128,7 @@ def migrate(
             with progress(f"migration step {step.version}", 0):
                 for statement in step.statements(database.schema_types):
                     execute(statement)
-                _record(execute, step, now())
+                _record(execute, step)
         reached = max(found, to or newest_version())
         if reached >= _CHECKSUMS_SINCE:
             _record_checksums(execute)
@@ -173,15 +167,14 @@ def runs_beside_services(database: Database, found: int) -> bool:
     return database.remote and found >= URLS_SINCE
 
 
-def _migrate_beside_services(database: Database, now: Callable[[], float], progress: ShowProgress) -> int:
+def _migrate_beside_services(database: Database, progress: ShowProgress) -> int:
     found = _checked_version(database)
     for step in _missing(found):
         for statement in step.statements(database.schema_types):
             with progress(f"migration step {step.version}: {_summary(statement)}", 0):
                 _apply_beside_services(database, statement, progress)
         with database.migration() as execute:
-            _record(execute, step, now())
-            _record_checksums(execute)
+            _record(execute, step)
     with database.migration() as execute:
         _record_checksums(execute)
     return found
@@ -335,11 +328,11 @@ def _check(database: Reader, found: int) -> list[int]:
     return [row.version for row in applied if row.checksum is None]
 
 
-def _record(execute: Execute, step: Step, now: float) -> None:
+def _record(execute: Execute, step: Step) -> None:
     execute("CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)")
     execute(
         "INSERT INTO schema_versions (version, applied_at) VALUES (:version, :moment)",
-        {"version": step.version, "moment": utc(now)},
+        {"version": step.version, "moment": utc(time.time())},
     )
 
 

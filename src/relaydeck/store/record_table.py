@@ -84,8 +84,10 @@ def _shown(value: Any) -> Any:
 
 def _brief(value: Any) -> Any:
     """A value as it is recorded: a long one as its digest, because entries are kept for ever."""
+    if value is None or (isinstance(value, str) and len(value) <= LONGEST_FACT):
+        return value
     if isinstance(value, str):
-        text = value.encode("utf-8", "surrogatepass") if len(value) > LONGEST_FACT else b""
+        text = value.encode("utf-8", "surrogatepass")
     else:
         text = _encode(value) if isinstance(value, list | dict) else b""
     if len(text) <= LONGEST_FACT:

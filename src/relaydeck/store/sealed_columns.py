@@ -7,9 +7,10 @@ one entry about the value, its own, is newer than its version.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from relaydeck.errors import Damaged
+from relaydeck.store.audit import Opener
 from relaydeck.store.database import Advance, Execute, Reader, Row
 from relaydeck.store.sealing import Keyring, Place
 from relaydeck.web_addresses import may_contain_key, shown_address
@@ -58,10 +59,6 @@ SEALED_COLUMNS = (
     SealedColumn("proposals", "id", "sealed_request", "request"),
 )
 FIRST_COLUMNS = tuple(each for each in SEALED_COLUMNS if each.table != "proposals")  # when versions were added
-
-
-class Opener(Protocol):
-    def open(self, sealed: bytes, place: Place) -> bytes: ...
 
 
 class PutBack(Damaged):

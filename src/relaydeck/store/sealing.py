@@ -102,15 +102,18 @@ class RowProofs:
     def _holding(self, proof: bytes | None, stated: Sequence[tuple[str, Sequence[Any]]]) -> str | None:
         if proof is None:
             return None
+        keys = self._keys
         for table, values in stated:
             if hmac.compare_digest(proof, self.of(table, values)):
                 return table
         found = next((table for table, values in stated if self.matches(proof, table, values)), None)
         # An old key that this process knows may have been replaced since, and there may be one that it does not know.
         is_recent = found is not None and time.monotonic() - self._looked_at < _LOOK_SECONDS
-        if is_recent or self._vault is None or not self._vault.looked_again():
+        if is_recent or self._vault is None:
             return found
-        return self._holding(proof, stated)
+        self._vault.looked_again()
+        # Compared with those that were tried: another thread may have looked in between, and this look found no others.
+        return found if self._keys == keys else self._holding(proof, stated)
 
     def renewed(self, proof: bytes | None, table: str, values: Sequence[Any]) -> bytes | None:
         """The proof under the first key, in place of one under another; None where there is none to replace."""

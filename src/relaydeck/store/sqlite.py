@@ -4,7 +4,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from relaydeck.store.database import (
 )
 from relaydeck.store.files import OpenedFile
 from relaydeck.store.lock_holder import LockHolder, OnLockWait, end_stopped_worker, find_file_lock_holder
-from relaydeck.store.rows import Stage, StagedRows, Table, named_rows, row_maker, table_of
+from relaydeck.store.rows import Stage, StagedRows, Table, named_rows, row_maker, slices, table_of
 from relaydeck.store.write_signal import WriteSignal
 
 _CACHE, _BULK_CACHE = -16_000, -256_000  # KiB; the pages of a bulk write fit, so none is written twice
@@ -43,6 +43,7 @@ _SCHEMA_TYPES = {"serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "bytes": "BLOB"}
 # The lock of BEGIN IMMEDIATE keeps the next revision free until it is stored, with the commit.
 _START = f"SELECT revision + 1 AS {START_COLUMNS} FROM clock"
 _END = "UPDATE clock SET revision = ?, audit_head = coalesce(?, audit_head)"
+_ROWS_PER_INSERT = 64
 _STATEMENTS_KEPT = 512  # compiled: an insertion has a statement for every number of rows
 _BUSY_TIMEOUT_MS = 3_000  # how long to wait for other processes that write, before looking who they are
 _ATTEMPTS = 3
@@ -83,13 +84,13 @@ def _translate_errors() -> Iterator[None]:
         raise _to_store_error(error) from error
 
 
-class SqliteTransaction(Transaction):
+class SqliteTransaction(OpenTransaction):
     schema = "main."
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, confirm: Callable[[Transaction], None]) -> None:
         start = connection.execute(_START)
         super().__init__(row_maker(_START, start)(start.fetchone()))
-        self._connection = connection
+        self._connection, self._confirm = connection, confirm
 
     def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
         # Without the context manager above, which would cost as much as a short statement.
@@ -98,18 +99,13 @@ class SqliteTransaction(Transaction):
         except sqlite3.Error as error:
             raise _to_store_error(error) from error
 
-    def _insert(self, table: str, columns: tuple[str, ...], count: int, values: list[Any]) -> None:
-        self.execute(_insert_statement(table, columns, count), values)
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        for _, some in slices(rows, _ROWS_PER_INSERT):
+            self.execute(insert_statement(table, tuple(columns), len(some), "?"), list(chain.from_iterable(some)))
 
     def execute_many(self, sql: str, many: Sequence[Values]) -> None:
         with _translate_errors():
             self._connection.executemany(sql, many)
-
-
-class OpenSqliteTransaction(SqliteTransaction, OpenTransaction):
-    def __init__(self, connection: sqlite3.Connection, confirm: Callable[[Transaction], None]) -> None:
-        super().__init__(connection)
-        self._confirm = confirm
 
     def commit(self) -> None:
         with _rolled_back_on_error(self._connection):
@@ -117,11 +113,6 @@ class OpenSqliteTransaction(SqliteTransaction, OpenTransaction):
 
     def confirm(self) -> None:
         self._confirm(self)
-
-
-@cache
-def _insert_statement(table: str, columns: tuple[str, ...], count: int) -> str:
-    return insert_statement(table, columns, count, "?")
 
 
 class SqliteReader(Scoped, Reader):
@@ -216,11 +207,9 @@ class SqliteDatabase(SqliteReader, Database):
         self.write_signal = write_signal
         self.schema_types: Mapping[str, str] = _SCHEMA_TYPES
         self._writer: sqlite3.Connection | None = None
-        self._unversioned: sqlite3.Connection | None = None
-        self._read_only: set[sqlite3.Connection] = set()  # those that found the file so
+        self._found_read_only = False  # by the connection for writes
         self._busy_timeout = _BUSY_TIMEOUT_MS  # of the connection for writes
         self.on_lock_wait: OnLockWait | None = None
-        self.erasing = False  # the write-ahead log contains secrets that were removed
         self._opened: OpenedFile | None = None
 
     def _connect(self) -> sqlite3.Connection:
@@ -258,38 +247,23 @@ class SqliteDatabase(SqliteReader, Database):
 
     @property
     def _is_connected(self) -> bool:
-        return any(each is not None for each in (self._reader, self._writer, self._unversioned))
+        return self._reader is not None or self._writer is not None
 
     @property
     def writer(self) -> sqlite3.Connection:
-        """The connection for writes; one thread at a time uses it."""
-        found = self._writable(self._writer)
-        if found is not self._writer:
-            self._writer, self._busy_timeout = found, _BUSY_TIMEOUT_MS
-        return found
+        """The connection for writes; one thread at a time uses it.
 
-    def _writable(self, connection: sqlite3.Connection | None) -> sqlite3.Connection:
-        """Another one if there is none, or if it found the file read-only, as it would for ever, and the file is not.
-
-        While the file is read-only it is not opened again: SQLite would keep a descriptor each time.
+        One that found the file read-only would find it so for ever, so there is another one when the file is not. Until
+        then it is not opened again: SQLite would keep a descriptor each time.
         """
-        if connection is None:
-            return self._connect_for_writes()
-        if connection not in self._read_only or not os.access(self._path, os.W_OK):
-            return connection
-        other = self._connect_for_writes()
-        self._read_only.remove(connection)
-        connection.close()
-        return other
-
-    @contextmanager
-    def _noted_if_read_only(self, connection: sqlite3.Connection) -> Iterator[None]:
-        try:
-            yield
-        except StoreError as error:
-            if error.cause == "read_only":
-                self._read_only.add(connection)
-            raise
+        before = self._writer
+        if before is None or (self._found_read_only and os.access(self._path, os.W_OK)):
+            self._writer, self._busy_timeout = self._connect_for_writes(), _BUSY_TIMEOUT_MS
+            self._found_read_only = False
+            if before is not None:
+                before.close()
+        assert self._writer is not None
+        return self._writer
 
     def open_reader(self) -> SqliteReader:
         if problem := self.write_problem():
@@ -314,14 +288,22 @@ class SqliteDatabase(SqliteReader, Database):
         connection = self.writer
         if problem := self.write_problem():
             raise StoreTrouble(problem, "file_replaced")
-        with self._noted_if_read_only(connection), _rolled_back_on_error(connection):
+        with self._noted_if_read_only(), _rolled_back_on_error(connection):
             if busy_timeout != self._busy_timeout:
                 connection.execute(f"PRAGMA busy_timeout = {busy_timeout}")
                 self._busy_timeout = busy_timeout
             self._begin(connection)
-            transaction = OpenSqliteTransaction(connection, self._confirm)
+            transaction = SqliteTransaction(connection, self._confirm)
             yield transaction
             connection.execute(_END, (transaction.revision, transaction.audit_head))
+
+    @contextmanager
+    def _noted_if_read_only(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreError as error:
+            self._found_read_only = self._found_read_only or error.cause == "read_only"
+            raise
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
@@ -340,7 +322,8 @@ class SqliteDatabase(SqliteReader, Database):
             self.on_lock_wait(holder, end_stopped_worker(holder))
 
     def _confirm(self, transaction: Transaction) -> None:
-        self.erasing = self.erasing or transaction.erases_secrets
+        if transaction.erases_secrets:
+            self.erasing = True
         self.write_signal.send(of_tokens=transaction.changes_tokens)
         # Invariant: when a write is acknowledged, the file that it was committed to is still the one at the path. The
         # check before BEGIN is not enough: a write may wait for others, or take long.
@@ -373,12 +356,6 @@ class SqliteDatabase(SqliteReader, Database):
                     connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
                 connection.execute(f"PRAGMA cache_size = {_CACHE}")
 
-    def write_unversioned(self, sql: str, values: Values = NO_VALUES, /) -> list[Row]:
-        # A connection of its own: a thread may have a transaction open on the writer's.
-        connection = self._unversioned = self._writable(self._unversioned)
-        with self._noted_if_read_only(connection), _translate_errors():
-            return named_rows(sql, connection.execute(sql, values))
-
     @contextmanager
     def migration(self, lock_seconds: float = 0) -> Iterator[Execute]:
         connection = self.writer
@@ -404,12 +381,20 @@ class SqliteDatabase(SqliteReader, Database):
                 connection.execute("ROLLBACK")
 
     def load(self, table: Table, rows: Iterable[Sequence[Any]]) -> None:
-        self.writer.executemany(_insert_statement(table.name, table.column_names, 1), rows)
+        self.writer.executemany(insert_statement(table.name, table.column_names, 1, "?"), rows)
 
     def set_counter(self, table: Table, greatest: int) -> None:
         values = (greatest, table.name)
         if not self.writer.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", values).rowcount:
             self.writer.execute("INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)", values)
+
+    @property
+    def erasing(self) -> bool:
+        return self.write_signal.erasing
+
+    @erasing.setter
+    def erasing(self, still: bool) -> None:
+        self.write_signal.erasing = still
 
     def erase_removed(self) -> None:
         """The write-ahead log keeps the pages of removed secrets until it is written over: empty it.
@@ -418,9 +403,10 @@ class SqliteDatabase(SqliteReader, Database):
         """
         if not self.erasing or self.write_problem():  # connecting would create a file in the place of one that is gone
             return
+        self.erasing, busy = False, 1  # before it is emptied: another process may remove a secret meanwhile
         with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, timeout=0)) as connection:
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            self.erasing = bool(busy)
+        self.erasing = self.erasing or bool(busy)
 
     def is_served(self) -> bool:
         return any(map(is_locked, self.write_signal.folder.glob("metrics-*")))  # workers hold rows of these files
@@ -429,16 +415,15 @@ class SqliteDatabase(SqliteReader, Database):
         self.write_problem()  # noted for the next start
         super().close()  # before the log is emptied: this reader would prevent it
         self.erase_removed()
-        for connection in (self._writer, self._unversioned):
-            if connection is not None:
-                connection.close()
-        self._writer = self._unversioned = None
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
 
 
 def _fill_staged(
     connection: sqlite3.Connection, name: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]
 ) -> None:
-    statement = _insert_statement(f"temp.{name}", ("position", *columns), 1)
+    statement = insert_statement(f"temp.{name}", ("position", *columns), 1, "?")
     with _rolled_back_on_error(connection):
         connection.execute("BEGIN")
         connection.execute(f"CREATE TEMP TABLE {name} (position INTEGER PRIMARY KEY, {', '.join(columns)})")

@@ -364,9 +364,9 @@ def _settle(group: _Group, outcomes: list[Any]) -> None:
     for waiting, outcome in zip(group, outcomes, strict=True):
         if waiting.answer.done():
             continue  # the client disconnected; its write stays
-        if isinstance(outcome, StopIteration):  # a future does not accept it
-            waiting.answer.set_exception(ServerFailure("the work ended with StopIteration"))
-        elif isinstance(outcome, Exception):
-            waiting.answer.set_exception(outcome)
-        else:
+        if not isinstance(outcome, Exception):
             waiting.answer.set_result(outcome)
+        elif isinstance(outcome, StopIteration):  # a future does not accept it
+            waiting.answer.set_exception(ServerFailure("the work ended with StopIteration"))
+        else:
+            waiting.answer.set_exception(outcome)

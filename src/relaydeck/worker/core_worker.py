@@ -187,7 +187,7 @@ class CoreWorker:
             access_log=self._access_log,
             log=self._log,
             problem_paths=self._problem_paths,
-            is_draining=self._metrics.is_draining,
+            drain_mark=self._metrics.drain_mark,
         )
 
     def _contract_routes(self) -> Routes:
@@ -208,7 +208,7 @@ class CoreWorker:
 
     def _start_housekeeping(self) -> None:
         parts = self._store.database, self._follower, self._reports, self._log
-        self._start_task(check_each_second(*parts, self._erase_removed))
+        self._start_task(check_each_second(*parts))
         self._start_task(self._writes.run(self._writer))
         self._start_task(check_keys_each_minute(self._store, self._metrics, self._log))
         self._start_task(self._warm())
@@ -260,9 +260,6 @@ class CoreWorker:
 
     def _make_open_routes(self) -> Routes:
         return HealthRoutes(self._metrics, self._readiness).routes()
-
-    async def _erase_removed(self) -> None:
-        """Erase secrets that were removed through another connection than that of the store."""
 
 
 def _shared_limiter(settings: Settings, local: RateLimiter, log: Log, metrics: Metrics) -> SharedLimiter | None:

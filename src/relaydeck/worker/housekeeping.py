@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -38,17 +38,8 @@ _FREED_BYTES = 256 * 1024
 AnyFollower = Follower | RemoteFollower
 
 
-async def check_each_second(
-    database: Database,
-    follower: AnyFollower,
-    reports: Reports,
-    log: Log,
-    erase_more: Callable[[], Awaitable[None]],
-) -> None:
-    """Find writes that were committed but not signalled, and stop when the parent process is gone.
-
-    `erase_more` erases secrets that were removed through another connection than that of `database`.
-    """
+async def check_each_second(database: Database, follower: AnyFollower, reports: Reports, log: Log) -> None:
+    """Find writes that were committed but not signalled, and stop when the parent process is gone."""
     parent = os.getppid()
     while True:
         reports.process(follower.age)
@@ -59,7 +50,6 @@ async def check_each_second(
             return
         if database.erasing:
             await asyncio.to_thread(database.erase_removed)
-        await erase_more()
         if isinstance(follower, Follower):
             _refresh(database, follower, log)
 

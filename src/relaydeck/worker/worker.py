@@ -126,9 +126,6 @@ class Worker(CoreWorker):
         self._start_task(purge_each_hour(database, self._writer))
         self._start_task(remove_expired_each_hour(database, self._writer, self._log, days))
 
-    async def _erase_removed(self) -> None:
-        await self._admin.services.applies.erase_removed()
-
     def _report_problem(self, problem: str) -> None:
         super()._report_problem(problem)
         self._admin.services.suspend() if problem else self._admin.services.resume()

@@ -77,7 +77,7 @@ def test_another_approves_what_an_editor_proposes(team: Team, request: pytest.Fi
     assert minimum(team) == 0
     for page in (team.editor, team.approver):
         open_proposal(page)
-    assert (buttons(team.editor), buttons(team.approver)) == ([], ["Approve and apply", "Reject"])
+    assert (buttons(team.editor), buttons(team.approver)) == (["Withdraw"], ["Approve and apply", "Reject"])
     if request.node.callspec.id == "scripted":
         assert [violations(page) for page in (team.editor, team.approver)] == [[], []]
     team.approver.get_by_role("button", name="Approve and apply").click()
@@ -98,3 +98,11 @@ def test_another_rejects_it_with_a_reason_that_its_author_reads(team: Team) -> N
     open_proposal(team.editor)
     expect(team.editor.locator("main")).to_contain_text("not before the release")
     assert minimum(team) == 0
+
+
+def test_its_author_withdraws_it(team: Team) -> None:
+    propose(team, "3")
+    open_proposal(team.editor)
+    team.editor.get_by_role("button", name="Withdraw").click()
+    expect(team.editor.locator("h1 .badge")).to_have_text("withdrawn")
+    assert (buttons(team.editor), minimum(team)) == ([], 0)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -273,6 +274,32 @@ def test_a_problem_is_acknowledged_for_a_while_and_others_see_by_whom(
     context.close()
     page.get_by_role("button", name="Open again").click()
     expect(page.get_by_role("status").first).to_have_text("Open again.")
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        snapshots.save_incident(transaction, "sepolia-1", Incident())
+
+
+@pytest.mark.parametrize(("times", "hour"), [("UTC", "18:00"), ("local", "09:00")])  # of UTC, for 18:00 in Tokyo
+def test_a_problem_is_acknowledged_until_a_moment(browser: Browser, served: Running, times: str, hour: str) -> None:
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        snapshots.save_incident(transaction, "sepolia-1", Incident(low_since=1000, balance=3))
+    root = f"http://127.0.0.1:{served.port}"
+    context = browser.new_context(base_url=root, timezone_id="Asia/Tokyo")
+    context.add_cookies([{"name": "relaydeck_times", "value": times, "url": f"{root}/console"}])
+    page = context.new_page()
+    sign_in(page, served.token)
+    page.get_by_text("Acknowledge …").first.click()
+    page.get_by_label("Note").first.fill("provider told")
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).date()
+    page.get_by_label(re.compile("or until .*" + ("UTC" if times == "UTC" else "local time"))).first.fill(
+        f"{tomorrow}T18:00"
+    )
+    page.get_by_role("button", name="Acknowledge").first.click()
+    expect(page.get_by_role("status").first).to_have_text("Acknowledged.")
+    known = served.ask("GET", "/admin/v1/problems").json["data"][-1]["acknowledgement"]
+    assert known["until"] == f"{tomorrow}T{hour}:00Z"
+    page.get_by_role("button", name="Open again").click()
+    expect(page.get_by_role("status").first).to_have_text("Open again.")
+    context.close()
     with opened(served.home) as store, store.database.transaction() as transaction:
         snapshots.save_incident(transaction, "sepolia-1", Incident())
 

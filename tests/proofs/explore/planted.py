@@ -19,32 +19,32 @@ class Bug(NamedTuple):
 
 
 def _answer_before_sync() -> None:
-    from relaydeck.store.sqlite import OpenSqliteTransaction
+    from relaydeck.store.sqlite import SqliteTransaction
 
-    commit = OpenSqliteTransaction.commit
+    commit = SqliteTransaction.commit
 
-    def commit_later(self: OpenSqliteTransaction) -> None:
+    def commit_later(self: SqliteTransaction) -> None:
         def later() -> None:
             time.sleep(0.05)  # the answer overtakes the commit
             commit(self)
 
         threading.Thread(target=later).start()
 
-    OpenSqliteTransaction.commit = commit_later  # type: ignore[method-assign]
+    SqliteTransaction.commit = commit_later  # type: ignore[method-assign]
 
 
 def _swallow_a_failed_commit() -> None:
-    from relaydeck.store.sqlite import OpenSqliteTransaction
+    from relaydeck.store.sqlite import SqliteTransaction
 
-    commit = OpenSqliteTransaction.commit
+    commit = SqliteTransaction.commit
 
-    def commit_anyway(self: OpenSqliteTransaction) -> None:
+    def commit_anyway(self: SqliteTransaction) -> None:
         try:
             commit(self)
         except BaseException as error:
             print(f"ignored: {type(error).__name__}")
 
-    OpenSqliteTransaction.commit = commit_anyway  # type: ignore[method-assign]
+    SqliteTransaction.commit = commit_anyway  # type: ignore[method-assign]
 
 
 def _forget_the_signal_of_a_write() -> None:

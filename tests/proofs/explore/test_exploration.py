@@ -12,9 +12,10 @@ from tests.proofs.explore.explorer import Tally
 from tests.proofs.explore.operations import OPERATIONS
 from tests.proofs.explore.page import PAGE
 from tests.proofs.explore.planted import BUGS
+from tests.support.lengths import times
 from tests.support.provenance import region
 
-_SECONDS = 40
+_SECONDS = times(40, short=20)
 _ROOT = Path(__file__).parents[3]
 
 

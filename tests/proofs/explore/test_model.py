@@ -7,7 +7,6 @@ The environment variables MODEL_EXAMPLES and MODEL_STEPS set how many sequences 
 steps each has at most. `make explore ARGS="--hours 1"` runs the model again and again.
 """
 
-import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,11 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.admin.conftest import PAGER, RELAYER, timeless
 from tests.proofs.explore.replicas import HOOK, Replicas
+from tests.support.lengths import times
 from tests.support.postgres_pair import PostgresPair
 from tests.support.running import Answer, in_path
 from tests.support.shapes import failure, page, request, success
 
-EXAMPLES, STEPS = (int(os.environ.get(name, usual)) for name, usual in (("MODEL_EXAMPLES", 3), ("MODEL_STEPS", 30)))
+EXAMPLES, STEPS = times(3, short=2, setting="MODEL_EXAMPLES"), times(30, short=20, setting="MODEL_STEPS")
 MOST_PROMOTIONS = 1
 LONGEST_NOTICE = 30.0
 SIGNERS, RELAYERS, NOTIFICATIONS = "/api/v1/signers", "/api/v1/relayers", "/api/v1/notifications"

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from relaydeck.errors import StoreError, StoreTrouble
+from relaydeck.errors import StoreError, StoreRefusal, StoreTrouble
 from relaydeck.notifications import delivery_queries, delivery_queue
 from relaydeck.settings.values import DatabaseUrl
 from relaydeck.store.changes import prune_removals
@@ -22,6 +22,7 @@ from relaydeck.store.open_store import open_store_at
 from relaydeck.store.postgres import PostgresDatabase
 from relaydeck.store.write_signal import WriteSignal
 from relaydeck.timestamps import utc
+from tests.store.test_database import add_network
 from tests.support.postgres import PostgresServer, write
 from tests.support.running import eventually, run_command
 from tests.support.seeding import fill
@@ -31,6 +32,28 @@ def test_a_statement_that_failed_unnoticed_is_not_committed_as_if_it_had_not(dat
     with pytest.raises(StoreTrouble), database.transaction() as transaction, suppress(StoreError):
         transaction.execute("SELECT * FROM nowhere")
     assert database.read("SELECT revision FROM clock") == [(0,)]
+
+
+def test_an_unversioned_write_returns_its_rows_and_changes_neither_revision_nor_signal(
+    database: PostgresDatabase,
+) -> None:
+    with database.transaction() as transaction:
+        add_network(transaction, "a")
+    signal = database.write_signal.last()
+    (row,) = database.write_unversioned("UPDATE networks SET chain_id = :id RETURNING name, chain_id", {"id": 2})
+    assert (row.name, row.chain_id) == ("a", 2)
+    with closing(database.open_reader()) as other:
+        assert other.read("SELECT chain_id, clock.revision FROM networks, clock") == [(2, 1)]
+    assert database.write_signal.last() == signal
+
+
+def test_an_unversioned_write_that_fails_changes_nothing_and_the_next_one_works(database: PostgresDatabase) -> None:
+    with database.transaction() as transaction:
+        add_network(transaction, "a")
+    with pytest.raises(StoreRefusal):
+        database.write_unversioned("UPDATE networks SET chain_id = NULL")
+    assert database.read("SELECT chain_id FROM networks") == [(1,)]
+    assert len(database.write_unversioned("UPDATE networks SET chain_id = 3 RETURNING name")) == 1
 
 
 def test_a_writer_that_is_kept_waiting_gives_up_with_trouble(

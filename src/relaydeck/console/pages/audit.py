@@ -8,15 +8,15 @@ from relaydeck.console.page_request import PageRequest, get, post
 from relaydeck.console.pages.apply import plan_page
 from relaydeck.console.pages.selected import MOST_SELECTED
 from relaydeck.console.rendering import csv_file
+from relaydeck.console.request import whole_number
 from relaydeck.errors import NotPossible, RecordNotFound
 from relaydeck.http.pipeline import Reply
 from relaydeck.provisioning.revert import reverted_document, reverted_resource
 
 _MOST_ROWS = 1000  # of a file
-_GREATEST_DIGITS = 18
 
 
-@get("/audit", tables=("audit",))
+@get("/audit")
 async def show(request: PageRequest) -> Reply:
     return request.page(
         "audit.html", most=request.at_most(_MOST_ROWS), **await request.listed("list_audit", order="newest")
@@ -52,9 +52,9 @@ async def plan_back(request: PageRequest) -> Reply:
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < len(text) <= _GREATEST_DIGITS and int(text)):
+    if not (number := whole_number(text)):
         raise RecordNotFound("entry")
-    return int(text)
+    return number
 
 
 async def _entries(request: PageRequest, first: int, last: int) -> list[Json]:

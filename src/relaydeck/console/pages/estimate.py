@@ -120,7 +120,6 @@ def _written(field: str, value: Any, symbol: str) -> tuple[str, Markup]:
 
 
 async def _page(request: PageRequest, form: dict[str, str], status: int = 200, **values: Any) -> Reply:
-    listed = await request.call("list_relayers", per_page="200", order="newest")
     shown: dict[str, Any] = {"report": None, "problem": ""} | values
-    relayers = [each["id"] for each in listed.data]
+    relayers = await request.names("relayers")
     return request.page("estimate.html", status=status, form=form, relayers=relayers, **shown)

@@ -7,33 +7,31 @@ from relaydeck.api.operations import REPLAY_DEAD
 from relaydeck.console.admin_calls import Json
 from relaydeck.console.page_request import PageRequest, act, get, post
 from relaydeck.console.rendering import redirect
+from relaydeck.console.request import whole_number
 from relaydeck.errors import BadRequest, RecordNotFound
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications import delivery_queries, events
 
 _PER_PAGE = 50
-_GREATEST_DIGITS = 18
 _STATES = ("pending", "delivered", "dead")
 
 act("replay_delivery", done="replayed")
 _CHOSEN = tuple(each.name for each in REPLAY_DEAD.query)
 
 
-@get("/events", tables=("events",))
+@get("/events", shows=("events",))
 async def show_events(request: PageRequest) -> Reply:
-    given, relayer = request.query.get("before", ""), request.query.get("relayer_id") or None
-    if given and not (given.isascii() and given.isdigit() and len(given) <= _GREATEST_DIGITS):
+    before, relayer = whole_number(request.query.get("before") or "0"), request.query.get("relayer_id") or None
+    if before is None:
         raise BadRequest("before must be a whole number of at least 0")
     found = await request.read(
-        lambda store: events.list_latest(
-            store.database.read, limit=_PER_PAGE, before=int(given or 0), relayer_id=relayer
-        )
+        lambda store: events.list_latest(store.database.read, limit=_PER_PAGE, before=before, relayer_id=relayer)
     )
     active = {"relayer_id": relayer} if relayer else {}
     return request.page("events.html", events=found, more=len(found) == _PER_PAGE, active=active)
 
 
-@get("/events/{id}", tables=("events",))
+@get("/events/{id}", shows=("events",))
 async def show_event(request: PageRequest) -> Reply:
     name = request.identifier
     event = await request.read(lambda store: events.find_event(store.database.read, name))
@@ -43,7 +41,7 @@ async def show_event(request: PageRequest) -> Reply:
     return request.page("event.html", event=event, body=found.data)
 
 
-@get("/deliveries", tables=("deliveries",))
+@get("/deliveries", shows=("deliveries",))
 async def show_deliveries(request: PageRequest) -> Reply:
     filters = ("before", "state", "notification_id", "relayer_id")
     query: Json = {name: request.query.get(name, "") for name in filters}
@@ -77,7 +75,7 @@ async def replay(request: PageRequest) -> Reply:
     return redirect(f"/deliveries?{urlencode({**chosen, 'done': 'replayed'})}")
 
 
-@get("/deliveries/{id}", tables=("deliveries",))
+@get("/deliveries/{id}", shows=("deliveries",))
 async def show_delivery(request: PageRequest) -> Reply:
     found = await request.call("get_delivery", request.identifier)
     event = await request.call("get_event", request.identifier)

@@ -18,17 +18,29 @@ import msgspec
 from relaydeck.api.list_filters import NETWORK_FAILS
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.console.admin_calls import Json, Result
-from relaydeck.console.confirmation import Edit, opened, planned, unconfirmed
-from relaydeck.console.forms import Input, filled, in_coin, inputs_of, new_document, refused, submitted, text_of
+from relaydeck.console.confirmation import Edit, opened, planned, save
+from relaydeck.console.forms import (
+    Input,
+    filled,
+    in_coin,
+    inputs_of,
+    new_document,
+    refused,
+    submitted,
+    text_of,
+    weight_of,
+)
 from relaydeck.console.live import answer_with_result
 from relaydeck.console.node_calls import NodeTest, read_network, read_networks
-from relaydeck.console.page_request import PageRequest, Services, deletion, get, post
+from relaydeck.console.page_request import RELAYERS, PageRequest, Services, deletion, get, post
 from relaydeck.console.pages.apply import carried, carry
 from relaydeck.console.rendering import path_to, redirect
+from relaydeck.console.request import whole_number
 from relaydeck.doctor.shared_run import SharedRun
-from relaydeck.errors import BadRequest, Forbidden, MistakenRecord, NotPossible, OutOfDate, RequestError
+from relaydeck.errors import BadRequest, Forbidden, MistakenRecord, NotPossible, RequestError
+from relaydeck.fees.backtest import BacktestRun, counted_problems, run_backtest
 from relaydeck.fees.model import fee_options
-from relaydeck.fees.report import BacktestRun, counted_problems, report_rates, run_backtest
+from relaydeck.fees.report import report_rates
 from relaydeck.fields import fields_of
 from relaydeck.http.pipeline import Reply
 from relaydeck.networks.chains import PRESET_FIELDS, chain_problem, known_chains, preset_of
@@ -55,7 +67,6 @@ _NODE = {
 }
 _TOKENS = "As in an apply file, each with its rate."
 _MOST_NODES = 64
-_MOST_DIGITS = 19  # of a chain id
 _FIRST = ("name", "chain", "chain_id", "native_symbol", "fee_model")
 _FIELDS = [each.name for each in settable_fields(Network) if each.name != "name"]
 
@@ -70,7 +81,7 @@ _CHECKED = (
 )
 
 
-@get("/networks")
+@get("/networks", shows=("networks", "measured"))
 async def show_list(request: PageRequest) -> Reply:
     found = await request.listed("list_networks")
     return request.page("networks.html", states=await _states(request, found["listed"]), **found)
@@ -84,7 +95,7 @@ async def _states(request: PageRequest, listed: list[Json]) -> dict[str, str]:
     return {row.name: row.state for row in rows}
 
 
-@get("/networks/{id}")
+@get("/networks/{id}", shows=(*RELAYERS, "networks"))
 async def show(request: PageRequest) -> Reply:
     name = request.identifier
     found = await request.call("get_network", name)
@@ -97,13 +108,13 @@ async def show(request: PageRequest) -> Reply:
     )
 
 
-@get("/nodes")
+@get("/nodes", shows=("networks", "measured"))
 async def show_nodes(request: PageRequest) -> Reply:
     networks = await request.read(read_networks)
     return request.page("nodes.html", nodes=await request.services.node_calls.call_all(networks))
 
 
-@get("/networks/{id}/now")
+@get("/networks/{id}/now", shows=("networks", "measured"))
 async def show_now(request: PageRequest) -> Reply:
     name, services = request.identifier, request.services
     network = await request.read(lambda store: read_network(store, name))
@@ -174,9 +185,8 @@ class _Form(NamedTuple):
     def chain_id(self) -> int:
         """0: not known."""
         preset = known_chains().presets.get(self.values.get("chain", ""))
-        digits = self.values.get("chain_id", "").strip()
-        is_number = digits.isascii() and digits.isdigit() and len(digits) <= _MOST_DIGITS
-        return int(digits) if is_number else preset.chain_id if preset else 0
+        number = whole_number(self.values.get("chain_id", "").strip())
+        return number if number is not None else preset.chain_id if preset else 0
 
     @property
     def place(self) -> int:
@@ -237,10 +247,7 @@ def _row(number: int, url: str, weight: str, headers: Iterable[str]) -> dict[str
 
 
 def _node(url: str, weight: str, headers: list[Json]) -> Json:
-    node: Json = {"url": url}
-    if weight:
-        node["weight"] = int(weight) if weight.isascii() and weight.isdigit() else weight
-    return node | ({"headers": headers} if headers else {})
+    return {"url": url} | weight_of(weight) | ({"headers": headers} if headers else {})
 
 
 def _header(line: str, typed: Mapping[str, str]) -> Json:
@@ -298,16 +305,16 @@ async def show_edit(request: PageRequest) -> Reply:
 
 @post("/networks/new", "create_network")
 async def create(request: PageRequest) -> Reply:
-    return await _take(request, _read_form(request, ""), Result({}))
+    return await _take(request, _read_form(request, ""))
 
 
 @post("/networks/{id}/edit", "update_network")
 async def edit(request: PageRequest) -> Reply:
-    stored = await request.call("get_network", request.identifier)
-    return await _take(request, _read_form(request, request.identifier), stored)
+    await request.call("get_network", request.identifier)  # whatever the button says, an unknown one is not found
+    return await _take(request, _read_form(request, request.identifier))
 
 
-async def _take(request: PageRequest, form: _Form, stored: Result) -> Reply:
+async def _take(request: PageRequest, form: _Form) -> Reply:
     """What the button says that was pressed."""
     etag, button = request.form.get("etag", ""), request.form.get("do", "")
     try:
@@ -319,9 +326,7 @@ async def _take(request: PageRequest, form: _Form, stored: Result) -> Reply:
             return _form_page(request, form, etag, tested=form.place, test=await _test(request, form))
         if button in ("more", "back"):
             return _form_page(request, form, etag)
-        return await _save(request, form, stored)
-    except OutOfDate:
-        return await edit(request)
+        return await (_save(request, form) if form.name else _create(request, form))
     except RequestError as error:
         return _form_page(request, form, etag, **refused(form.inputs, form.values, error))
 
@@ -363,23 +368,31 @@ async def _test(request: PageRequest, form: _Form) -> NodeTest:
     return test._replace(behind=max(0, newest - test.block))
 
 
-async def _save(request: PageRequest, form: _Form, stored: Result) -> Reply:
-    """Create the network; or show what changes, and change it when the plan was confirmed. Raises RequestError."""
+async def _create(request: PageRequest, form: _Form) -> Reply:
+    """Raises RequestError."""
+    document, mistakes = form.document({})
+    name = form.values.get("name", "").strip()
+    step = await planned(request, "networks", name, document, mistakes)
+    if step is None or step.action != "create":
+        raise MistakenRecord([("name", "is the name of another network")])
+    await request.call("create_network", document=document)
+    return redirect(f"{path_to('networks', name)}?done=created")
+
+
+async def _save(request: PageRequest, form: _Form) -> Reply:
+    """Raises RequestError."""
+    found = await save(request, "networks", partial(_edit_of, request, form))
+    return found if isinstance(found, Reply) else redirect(f"{path_to('networks', form.name)}?done=saved")
+
+
+async def _edit_of(request: PageRequest, form: _Form, stored: Result) -> Edit:
+    """Raises RequestError."""
     document, mistakes = form.document(stored.data)
-    name = form.name or form.values.get("name", "").strip()
-    if mistakes or not form.name:
-        step = await planned(request, "networks", name, document, mistakes)
-    if not form.name:
-        if step is None or step.action != "create":
-            raise MistakenRecord([("name", "is the name of another network")])
-        await request.call("create_network", document=document)
-        return redirect(f"{path_to('networks', name)}?done=created")
+    if mistakes:
+        await planned(request, "networks", form.name, document, mistakes)
     patch = merge_patch({each: value for each, value in stored.data.items() if each in _FIELDS}, document)
     if "rpc_urls" not in stored.data and not form.nodes:
         patch.pop("rpc_urls")
     typed, now = submitted(form.inputs, form.values), _form_of(stored.data)
-    edit = Edit("networks", stored, patch, typed, submitted(now.inputs, now.values), path_to("networks", name, "edit"))
-    if page := await unconfirmed(request, edit._replace(sealed=form.sealed(request.operator.secret))):
-        return page
-    await request.call("update_network", name, document=patch, if_match=stored.etag)
-    return redirect(f"{path_to('networks', name)}?done=saved")
+    path, sealed = path_to("networks", form.name, "edit"), form.sealed(request.operator.secret)
+    return Edit("networks", stored, patch, typed, submitted(now.inputs, now.values), path, sealed)

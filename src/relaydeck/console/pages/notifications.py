@@ -4,17 +4,18 @@ import base64
 import secrets
 import time
 from collections.abc import Sequence
+from functools import partial
 from urllib.parse import quote
 
-from relaydeck.console.admin_calls import Json
+from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.chart import attempts_chart
-from relaydeck.console.confirmation import Edit, opened, unconfirmed
+from relaydeck.console.confirmation import Edit, opened, save
 from relaydeck.console.forms import document_of, filled, inputs_of, new_document, refused, submitted, without_others
-from relaydeck.console.page_request import PageRequest, deletion, get, post
+from relaydeck.console.page_request import RELAYERS, PageRequest, deletion, get, post
 from relaydeck.console.pages.apply import carried, carry
 from relaydeck.console.rendering import path_to, redirect
 from relaydeck.console.request import reason_of
-from relaydeck.errors import BadRequest, OutOfDate, RequestError
+from relaydeck.errors import BadRequest, RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications.delivery_queries import ReceiverHealth, failing_receivers, read_health
 from relaydeck.notifications.model import Notification
@@ -50,7 +51,7 @@ _PREVIOUS = "SELECT previous_key_until FROM notifications WHERE id = :id AND pre
 deletion("notifications", "One that a relayer uses cannot be removed.")
 
 
-@get("/notifications")
+@get("/notifications", shows=("notifications", "deliveries"))
 async def show_list(request: PageRequest) -> Reply:
     found = await request.listed("list_notifications")
     names = [each["id"] for each in found["listed"]]
@@ -87,7 +88,7 @@ def _is_short(key: str | None) -> bool:
     return 0 < len((key or "").encode()) < _SAFE_KEY_BYTES
 
 
-@get("/notifications/{id}")
+@get("/notifications/{id}", shows=(*RELAYERS, "notifications", "deliveries"))
 async def show(
     request: PageRequest, status: int = 200, problem: str = "", *, is_typed: bool = False, new_key: str = ""
 ) -> Reply:
@@ -126,26 +127,28 @@ async def edit(request: PageRequest) -> Reply:
     if form.get("do") == "back":
         return await show(request, is_typed=True)
     try:
-        stored, choice, key = await request.call("get_notification", name), *_key_choice(request)
-        change: Json = without_others(document_of(_EDITED, form), stored.data) | ({} if key is None else {_KEY: key})
-        found = Edit(
-            *("notifications", stored, change, submitted(_EDITED, form), filled(_EDITED, stored.data)),
-            path_to("notifications", name),
-            carry(request.operator.secret, key) if key and choice == "replace" else "",
-            {"key": choice},
-            {_KEY: _done(choice, replaces=stored.data["has_signing_key"])},
-            _SHORT if _is_short(key) else _UNSEEN_KEY if (choice, form.get("do")) == ("generate", "save") else "",
-        )
-        if page := await unconfirmed(request, found):
-            return page
-        changed = await request.call("update_notification", name, document=change, if_match=stored.etag)
-    except OutOfDate:
-        return await edit(request)
+        choice, key = _key_choice(request)
+        found = await save(request, "notifications", partial(_edit_of, request, choice, key))
     except RequestError as error:
         return await show(request, error.status, reason_of(error), is_typed=True)
+    if isinstance(found, Reply):
+        return found
     if choice == "generate":
         return await show(request, new_key=key or "")
-    return _shown(name, "saved", changed.notes, key or "")
+    return _shown(name, "saved", found, key or "")
+
+
+async def _edit_of(request: PageRequest, choice: str, key: str | None, stored: Result) -> Edit:
+    form, name = request.form, request.identifier
+    change: Json = without_others(document_of(_EDITED, form), stored.data) | ({} if key is None else {_KEY: key})
+    return Edit(
+        *("notifications", stored, change, submitted(_EDITED, form), filled(_EDITED, stored.data)),
+        path_to("notifications", name),
+        carry(request.operator.secret, key) if key and choice == "replace" else "",
+        {"key": choice},
+        {_KEY: _done(choice, replaces=stored.data["has_signing_key"])},
+        _SHORT if _is_short(key) else _UNSEEN_KEY if (choice, form.get("do")) == ("generate", "save") else "",
+    )
 
 
 def _done(choice: str, *, replaces: bool) -> str:

@@ -1,7 +1,6 @@
 """The overview: what to do now, what runs out first, the fleet in numbers, and what people have changed."""
 
-from functools import partial
-
+from relaydeck.console.fleet import read_fleet
 from relaydeck.console.page_request import PageRequest, get, post
 from relaydeck.console.rendering import redirect
 from relaydeck.console.request import reason_of
@@ -10,6 +9,7 @@ from relaydeck.http.pipeline import Reply
 from relaydeck.store import audit
 
 _LATEST_ENTRIES = 10_000  # among which changes of people are looked for
+_SHOWN = ("audit", "events", "deliveries", "measured")
 _SMALL_FLEET = 20  # one that is larger is past its first steps
 # What shows that each step was done, in their order.
 _FIRST_STEPS = {
@@ -23,10 +23,10 @@ _DONE = ", ".join(f"EXISTS (SELECT 1 FROM {where}) AS {step}" for step, where in
 SPANS = {"1h": "1 hour", "4h": "4 hours", "12h": "12 hours", "1d": "1 day", "3d": "3 days", "7d": "7 days"}
 
 
-@get("")
-@get("/")
+@get("", shows=_SHOWN)
+@get("/", shows=_SHOWN)
 async def show(request: PageRequest, status: int = 200, problem: str = "") -> Reply:
-    fleet = await request.read(partial(request.services.fleet.read, request.operator.scope))
+    fleet = await request.read(lambda store: read_fleet(store.database.read))
     found = await request.call("list_problems")
     runways = await request.call("list_runways", first="5")
     steps: dict[str, bool] = {}
@@ -52,7 +52,7 @@ async def show(request: PageRequest, status: int = 200, problem: str = "") -> Re
 
 @post("/problems/{id}/acknowledge", "acknowledge_problem")
 async def acknowledge(request: PageRequest) -> Reply:
-    document = {"note": request.form.get("note", "").strip(), "until": request.form.get("until", "")}
+    document = {"note": request.form.get("note", "").strip(), "until": _until(request.form)}
     try:
         await request.call("acknowledge_problem", request.identifier, document=document)
     except RecordNotFound:
@@ -60,6 +60,12 @@ async def acknowledge(request: PageRequest) -> Reply:
     except BadRequest as error:
         return await show(request, error.status, reason_of(error) if document["note"] else "Say what is done about it.")
     return redirect("?done=acknowledged")
+
+
+def _until(form: dict[str, str]) -> str:
+    """The moment that was typed, in UTC unless a script has added another offset; or else the span that was chosen."""
+    moment = form.get("moment", "").strip()
+    return f"{moment}{form.get('offset') or '+00:00'}" if moment else form.get("until", "")
 
 
 @post("/problems/{id}/reopen", "reopen_problem")

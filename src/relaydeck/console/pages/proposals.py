@@ -1,14 +1,19 @@
 """Changes that need approval: what waits, each with its plan, and the decision."""
 
-from relaydeck.console.page_request import PageRequest, act, get, listing, post
+from relaydeck.console.page_request import PageRequest, act, get, post
 from relaydeck.console.rendering import path_to, redirect
 from relaydeck.console.request import reason_of
 from relaydeck.credentials.tokens import may_approve
 from relaydeck.errors import BadRequest
 from relaydeck.http.pipeline import Reply
 
-listing("list_proposals", order="newest")
 act("approve_proposal", done="applied")
+act("withdraw_proposal", done="withdrawn")
+
+
+@get("/proposals", "list_proposals")
+async def show_list(request: PageRequest) -> Reply:
+    return request.page("proposals.html", **await request.listed("list_proposals", order="newest"))
 
 
 @get("/proposals/{id}", "get_proposal")

@@ -9,9 +9,10 @@ from urllib.parse import urlencode
 from msgspec import convert
 
 from relaydeck.api.list_filters import PROBLEMS
-from relaydeck.console.admin_calls import Json
+from relaydeck.api.operations import BY_NAME
+from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.chart import SPANS, balance_chart
-from relaydeck.console.confirmation import Edit, opened, unconfirmed
+from relaydeck.console.confirmation import Edit, opened, save
 from relaydeck.console.forms import (
     Input,
     document_of,
@@ -24,11 +25,10 @@ from relaydeck.console.forms import (
     submitted,
     without_others,
 )
-from relaydeck.console.page_request import PageRequest, act, deletion, get, post
-from relaydeck.console.pages.runway import network_names
+from relaydeck.console.page_request import RELAYERS, PageRequest, act, deletion, get, post
 from relaydeck.console.pages.selected import MOST_SELECTED, read_selected
 from relaydeck.console.rendering import csv_file, path_to, redirect
-from relaydeck.errors import OutOfDate, RequestError
+from relaydeck.errors import RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.relayers.balance_history import BalanceHistory
 from relaydeck.relayers.model import Relayer
@@ -41,32 +41,27 @@ _GROUPS = {
     "Identity": ("id", "name", "labels"),
     "Key": ("signer_id", "address"),
     "Nodes": ("network", "network_type", "custom_rpc_urls"),
-    "Policies": ("policies.",),
+    "Policies": (),  # all others
     "Alerts": ("notification_id", "policies.min_balance", "runway_warn_hours"),
 }
 _PAUSED = Input("paused", "flag", "")  # not in the form: it has a button of its own
-_REFERRED_TO = {
-    "networks": ("name", "network"),
-    "signers": ("id", "signer_id"),
-    "notifications": ("id", "notification_id"),
-}
 
 act("pause_relayer", done="paused")
 act("resume_relayer", done="resumed")
 deletion("relayers", "Its events and audit entries stay.", typed="name")
 
 
-@get("/relayers")
+@get("/relayers", shows=RELAYERS)
 async def show_list(request: PageRequest) -> Reply:
-    found, networks = await request.listed("list_relayers"), await request.read(network_names)
+    found, networks = await request.listed("list_relayers"), await request.names("networks", "name")
     more = await read_selected(request, [each["id"] for each in found["listed"]])
-    orders = request.operation("list_relayers").parameters["order"].choices
+    orders = BY_NAME["list_relayers"].parameters["order"].choices
     return request.page(
         "relayers.html",
         networks=networks,
         more=more,
         now=int(time.time()),
-        problems=[*PROBLEMS, "any", "none"],
+        problems={each: each.replace("_", " ") for each in PROBLEMS},
         orders=list(orders),
         every=urlencode(found["pager"].query),
         most=request.at_most(MOST_SELECTED),
@@ -97,7 +92,7 @@ def _written(labels: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
-@get("/relayers/{id}")
+@get("/relayers/{id}", shows=(*RELAYERS, "networks"))
 async def show(request: PageRequest) -> Reply:
     name = request.identifier
     found = await request.call("get_relayer", name)
@@ -108,7 +103,7 @@ async def show(request: PageRequest) -> Reply:
     length, step = SPANS[span]
     past: Json = {"from": utc(time.time() - length), "step": f"{step}s"}
     history = await request.call("get_relayer_balances", name, **past)
-    runway = await request.call("get_relayer_runway", name)
+    runway, seen = await request.call("get_relayer_runway", name), await read_selected(request, [name])
     forms = convert(history.data, BalanceHistory), convert(runway.data, Runway)
     events = await request.call("list_events", relayer_id=name, order="newest", per_page="10")
     return request.page(
@@ -116,7 +111,7 @@ async def show(request: PageRequest) -> Reply:
         relayer=found.data,
         symbol=network.data["native_symbol"],
         explanation=explanation.data,
-        worst=_worst(explanation.data["states"]),
+        worst=seen[name].problem if name in seen else "",
         entries=entries.data,
         events=events.data,
         notes=found.notes,
@@ -128,16 +123,7 @@ async def show(request: PageRequest) -> Reply:
     )
 
 
-_WORST_FIRST = ("signer_mismatch", "signer_unreachable", "failing", "low_balance", "low_runway")
-
-
-def _worst(states: list[Json]) -> str:
-    """The worst problem beside the state itself; empty: none."""
-    found = {each["state"] for each in states}
-    return next((each for each in _WORST_FIRST if each in found), "")
-
-
-@get("/relayers/{id}/why")
+@get("/relayers/{id}/why", shows=(*RELAYERS, "networks"))
 async def show_nodes(request: PageRequest) -> Reply:
     """The explanation with every node called now, which takes as long as the slowest one."""
     explanation = await request.call("explain_relayer", request.identifier)
@@ -146,10 +132,11 @@ async def show_nodes(request: PageRequest) -> Reply:
 
 async def _form_page(request: PageRequest, inputs: list[Input], **given: Any) -> Reply:
     """With what the fields of a relayer can refer to."""
-    options: dict[str, list[str]] = {}
-    for resource, (identity, field) in _REFERRED_TO.items():
-        listed = await request.call(f"list_{resource}", per_page="200", order="newest")
-        options[field] = [each[identity] for each in listed.data]
+    options = {
+        "network": await request.names("networks", "name"),
+        "signer_id": await request.names("signers"),
+        "notification_id": await request.names("notifications"),
+    }
     values: Json = {"groups": grouped(inputs, _GROUPS), "options": options, "id": "", "problem": ""}
     return request.page("relayer_form.html", **values | given)
 
@@ -199,18 +186,16 @@ async def edit(request: PageRequest) -> Reply:
     typed, kept = submitted(inputs, form), (form.get("etag", ""), form.get("opened", ""))
     if form.get("do") == "back":
         return await _edit_page(request, *kept, typed)
-    try:
-        stored = await request.call("get_relayer", name)
+
+    async def edit_of(stored: Result) -> Edit:
         change, now = _change(inputs, form, stored.data), await _stored_inputs(request, stored.data)
-        found = Edit("relayers", stored, change, typed, now, path_to("relayers", name, "edit"))
-        if page := await unconfirmed(request, found):
-            return page
-        await request.call("update_relayer", name, document=change, if_match=stored.etag)
-    except OutOfDate:
-        return await edit(request)
+        return Edit("relayers", stored, change, typed, now, path_to("relayers", name, "edit"))
+
+    try:
+        found = await save(request, "relayers", edit_of)
     except RequestError as error:
         return await _edit_page(request, *kept, **refused(inputs, form, error))
-    return redirect(f"{path_to('relayers', name)}?done=saved")
+    return found if isinstance(found, Reply) else redirect(f"{path_to('relayers', name)}?done=saved")
 
 
 def _change(inputs: list[Input], form: Mapping[str, str], now: Json) -> Json:

@@ -4,33 +4,26 @@ import time
 from collections.abc import Sequence
 
 from relaydeck.console.formats import address_code
-from relaydeck.console.page_request import Pager, PageRequest, get
+from relaydeck.console.page_request import RELAYERS, Pager, PageRequest, get
 from relaydeck.console.rendering import csv_file, picture
+from relaydeck.console.request import whole_number
 from relaydeck.errors import BadRequest
 from relaydeck.http.pipeline import Reply
 from relaydeck.relayers.runway import DEFAULT_DAYS, Runway, read_runways
-from relaydeck.store.open_store import Store
 
 _PER_PAGE = 25  # a forecast reads the history of a week
 _MOST_ROWS = 200  # of a file
 _MOST_DAYS = 3650
 
 
-@get("/runway")
+@get("/runway", shows=RELAYERS)
 async def show(request: PageRequest) -> Reply:
-    found = await request.listed("list_relayers", per_page=_PER_PAGE, order="runway")
+    found, days = await request.listed("list_relayers", per_page=_PER_PAGE, order="runway"), _days(request)
     runways = await _runways(request, [each["id"] for each in found["listed"]])
-    networks = await request.read(network_names)
     pager: Pager = found["pager"]
-    pager = pager._replace(query=pager.query | {"days": str(_days(request))})
-    return request.page(
-        "runway.html",
-        runways=runways,
-        days=_days(request),
-        most=request.at_most(_MOST_ROWS),
-        networks=networks,
-        pager=pager,
-    )
+    shown = {"listed": runways, "pager": pager._replace(query=pager.query | {"days": str(days)})}
+    networks, most = await request.names("networks", "name"), request.at_most(_MOST_ROWS)
+    return request.page("runway.html", days=days, most=most, networks=networks, **found | shown)
 
 
 @get("/runway/csv")
@@ -70,17 +63,10 @@ async def _runways(request: PageRequest, relayers: Sequence[str]) -> list[Runway
 
 def _days(request: PageRequest) -> int:
     """Raises BadRequest."""
-    given = request.query.get("days") or str(DEFAULT_DAYS)
-    if not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= _MOST_DAYS):
+    days = whole_number(request.query.get("days") or str(DEFAULT_DAYS), _MOST_DAYS)
+    if not days:
         raise BadRequest(f"days must be a whole number from 1 to {_MOST_DAYS}")
-    return int(given)
-
-
-def network_names(store: Store, most: int = 200) -> list[str]:
-    """The names alone: to list the networks would open their sealed URLs."""
-    return [
-        row.name for row in store.database.read("SELECT name FROM networks ORDER BY seq LIMIT :most", {"most": most})
-    ]
+    return days
 
 
 @get("/relayers/{id}/code")

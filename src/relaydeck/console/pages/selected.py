@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
+from relaydeck.api.operations import BY_NAME
 from relaydeck.console.admin_calls import Json
 from relaydeck.console.confirmation import worded
 from relaydeck.console.fleet import RelayerOverview, read_overviews
@@ -75,7 +76,7 @@ async def _selected(request: PageRequest) -> list[str]:
         if len(selected) > most:
             raise BadRequest(f"at most {most} relayers can change at once")
         return selected
-    filters = request.operation("list_relayers").parameters
+    filters = BY_NAME["list_relayers"].parameters
     query: Json = {name: value for name, value in parse_qsl(every) if name in filters and name != "page"}
     found = await request.call("list_relayers", **query | {"per_page": str(most)})
     if found.total > most:
@@ -113,8 +114,7 @@ async def change_selected(request: PageRequest) -> Reply:
 
 
 async def _form_page(request: PageRequest, selected: list[str], **given: Any) -> Reply:
-    listed = await request.call("list_notifications", per_page="200", order="newest")
-    options = {"notification_id": [each["id"] for each in listed.data]}
+    options = {"notification_id": await request.names("notifications")}
     values: Json = {"problem": "", "options": options, "selected": selected}
     return request.page("relayers_change.html", **values | given)
 

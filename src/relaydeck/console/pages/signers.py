@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from relaydeck.console.admin_calls import Json
-from relaydeck.console.confirmation import Edit, opened, unconfirmed
+from relaydeck.console.admin_calls import Json, Result
+from relaydeck.console.confirmation import Edit, opened, save
 from relaydeck.console.forms import Input, document_of, filled, inputs_of, new_document, refused, submitted
-from relaydeck.console.page_request import PageRequest, act, deletion, get, post
+from relaydeck.console.page_request import RELAYERS, PageRequest, act, deletion, get, post
 from relaydeck.console.rendering import path_to, redirect
-from relaydeck.errors import BadRequest, MistakenRecord, OutOfDate, RequestError
+from relaydeck.errors import BadRequest, MistakenRecord, RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications.model import Notification
 from relaydeck.scope import label_problem
@@ -32,7 +32,7 @@ act("check_signer", done="checked")
 deletion("signers", "One that a relayer uses cannot be removed.")
 
 
-@get("/signers")
+@get("/signers", shows=("signers", "events", "measured"))
 async def show_list(request: PageRequest) -> Reply:
     found = await request.listed("list_signers")
     listed, values = in_list([each["id"] for each in found["listed"]] or [""])
@@ -41,7 +41,7 @@ async def show_list(request: PageRequest) -> Reply:
     return request.page("signers.html", types=_titles(request), names=list(SHAPES), problems=problems, **found)
 
 
-@get("/signers/{id}")
+@get("/signers/{id}", shows=(*RELAYERS, "signers"))
 async def show(request: PageRequest, status: int = 200, **given: Any) -> Reply:
     """`given`: of its form, after that was sent."""
     found = await request.call("get_signer", request.identifier)
@@ -80,21 +80,19 @@ async def edit(request: PageRequest) -> Reply:
     sent: Json = {"etag": form.get("etag", ""), "opened": form.get("opened", "")}
     if form.get("do") == "back":
         return await show(request, inputs=typed, **sent)
-    try:
-        stored = await request.call("get_signer", name)
+
+    async def edit_of(stored: Result) -> Edit:
         patch = {"labels": dict.fromkeys(stored.data.get("labels", ())) | (document_of(_LABELS, form)["labels"] or {})}
         problems = [label_problem(each) for pair in patch["labels"].items() for each in pair if each is not None]
         if wrong := [each for each in problems if each]:
             raise MistakenRecord([("labels", wrong[0])])
-        found = Edit("signers", stored, patch, typed, filled(_LABELS, stored.data), path_to("signers", name))
-        if page := await unconfirmed(request, found):
-            return page
-        await request.call("update_signer", name, document=patch, if_match=stored.etag)
-    except OutOfDate:
-        return await edit(request)
+        return Edit("signers", stored, patch, typed, filled(_LABELS, stored.data), path_to("signers", name))
+
+    try:
+        found = await save(request, "signers", edit_of)
     except RequestError as error:
         return await show(request, **sent | refused(_LABELS, form, error))
-    return redirect(f"{path_to('signers', name)}?done=saved")
+    return found if isinstance(found, Reply) else redirect(f"{path_to('signers', name)}?done=saved")
 
 
 def _inputs(signer_type: str) -> list[Input]:

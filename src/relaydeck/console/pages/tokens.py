@@ -11,7 +11,7 @@ from relaydeck.http.pipeline import Reply
 from relaydeck.roles import Role
 
 
-@get("/tokens", "list_tokens", tables=("tokens", "removals"))
+@get("/tokens", "list_tokens", shows=("tokens",))
 async def show_list(request: PageRequest, status: int = 200, **values: Any) -> Reply:
     listed = await request.listed("list_tokens", order="newest")
     defaults: dict[str, Any] = {"created": None, "problem": "", "form": {}, "kinds": Role}

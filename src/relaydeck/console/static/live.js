@@ -68,7 +68,7 @@ export function startLive(after) {
   if (document.querySelector("main form[method=post].wide")) return; // a form that is being filled in stays as it is
   shown = document.body.dataset.revision ?? "";
   afterRefresh = after;
-  const events = new EventSource(`${document.body.dataset.root}/live?tables=${document.body.dataset.live}`);
+  const events = new EventSource(`${document.body.dataset.root}/live?shows=${document.body.dataset.live}`);
   events.addEventListener("message", (message) => {
     wanted = message.data;
     if (document.hidden || Number(wanted) <= Number(shown)) hear();

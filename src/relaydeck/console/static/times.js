@@ -27,12 +27,24 @@ function showLocalCharts() {
     each.textContent = moment.toLocaleString("en-GB", { ...(/[A-Z]/.test(text) && DAY), ...(text.includes(":") && CLOCK) });
     each.removeAttribute("data-at");
   }
-  for (const each of document.querySelectorAll(".chart .zone")) each.textContent = "local time";
+}
+
+/** What is typed is local time, too: its form is sent with the offset from UTC. @param {Event} event */
+function onInput(event) {
+  const field = event.target;
+  if (!(field instanceof HTMLInputElement) || field.type !== "datetime-local") return;
+  const offset = field.form?.elements.namedItem("offset");
+  const minutes = -new Date(field.value).getTimezoneOffset();
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60].map((part) => String(part).padStart(2, "0"));
+  if (offset instanceof HTMLInputElement) offset.value = `${minutes < 0 ? "-" : "+"}${hours}:${rest}`;
 }
 
 function update() {
   const times = document.body.dataset.times;
-  if (times === "local") showLocalCharts();
+  if (times === "local") {
+    showLocalCharts();
+    for (const each of document.querySelectorAll(".chart .zone, [data-zone]")) each.textContent = "local time";
+  }
   for (const each of document.querySelectorAll("time[datetime]")) {
     if (!(each instanceof HTMLTimeElement)) continue;
     const text = distance((Date.parse(each.dateTime) - Date.now()) / 1000);
@@ -44,6 +56,7 @@ function update() {
 }
 
 export function startTimes() {
+  if (document.body.dataset.times === "local") document.addEventListener("input", onInput);
   update();
   setInterval(update, EVERY_MS);
 }

@@ -11,7 +11,7 @@ from relaydeck.networks.evm.header import NEWEST_BLOCK
 from relaydeck.networks.evm.node import Node, State
 from relaydeck.networks.evm.node_health import NodeHealth
 from relaydeck.networks.evm.options import PoolOptions
-from relaydeck.process.background import TaskSet
+from relaydeck.process.background import TaskSet, TimeLimits
 
 T = TypeVar("T")
 _MAX_TRIES = 2  # of one question on one URL; the second one only after a successful probe
@@ -61,6 +61,7 @@ class Calls:
         self._nodes = nodes
         self._options = options
         self._health = health
+        self._limits = TimeLimits()
         self._tasks = TaskSet()
 
     async def hear(self, call: Call[T], count: int) -> list[Said]:
@@ -110,7 +111,7 @@ class Calls:
 
     async def _one(self, call: Call[T]) -> Said | None:
         """The answer of one more node; None: there is no other."""
-        while node := await self._next(call):
+        while node := self._only_one(call) or await self._next(call):
             call.taken.add(node)
             said = await self._try(node, call)
             if said is not None:
@@ -163,24 +164,29 @@ class Calls:
     async def attempt(self, node: Node, call: Call[T]) -> T:
         loop, epoch, started, granted = asyncio.get_running_loop(), node.epoch, 0.0, 0.0
         try:
-            async with asyncio.timeout_at(call.deadline) as scope:
-                node.scopes.add(scope)
-                async with node.slots:
+            with self._limits.until(call.deadline) as limit:
+                node.limits.add(limit)
+                await node.slots.acquire()
+                try:
                     if node.epoch != epoch:
                         raise Moved
                     started = loop.time()
                     remaining = call.deadline - started
+                    if remaining <= 0:
+                        raise TimeoutError
                     granted = self._share(node, remaining, call.tries)
                     if granted < remaining:
-                        scope.reschedule(started + granted)
+                        limit.move(started + granted)
                     result = await call.send(node)
+                finally:
+                    node.slots.release()
         except TimeoutError:
             raise self._too_late(node, epoch, started, granted) from None
         except NodeError:
             node.answered_at = loop.time()
             raise
         finally:
-            node.scopes.discard(scope)
+            node.limits.discard(limit)
         now = loop.time()
         node.note_answer(now)
         if call.label:
@@ -211,10 +217,12 @@ class Calls:
 
     # -- which URL is next ------------------------------------------------------------------------
 
+    def _only_one(self, call: Call[T]) -> Node | None:
+        """The URL of a pool that has no other, if it is up and this call has not asked it."""
+        node = self._nodes[0] if len(self._nodes) == 1 else None
+        return node if node and node.state is State.UP and not call.tries and not call.taken else None
+
     async def _next(self, call: Call[T]) -> Node | None:
-        only = self._nodes[0] if len(self._nodes) == 1 else None
-        if only is not None and only.state is State.UP and not call.tries and not call.taken:
-            return only
         loop = asyncio.get_running_loop()
         while True:
             candidates, probes = self._candidates(call)

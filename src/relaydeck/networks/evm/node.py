@@ -14,6 +14,7 @@ from relaydeck.networks.evm.errors import UrlFailed
 from relaydeck.networks.evm.header import Header
 from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.model import RpcUrl
+from relaydeck.process.background import TimeLimit
 
 _RECENT = 0.2  # the weight of the newest time in the average
 _ERROR_WEIGHT = 0.1
@@ -59,7 +60,7 @@ class Node:
         self.probed_at = -inf  # on the pool's clock
         self.probe: asyncio.Task[None] | None = None
         self.slots = asyncio.Semaphore(options.connections_per_url)
-        self.scopes: set[asyncio.Timeout] = set()  # of the calls under way
+        self.limits: set[TimeLimit] = set()  # of the calls under way
         self.epoch = 0  # grows each time it is set aside
 
     @property
@@ -107,9 +108,8 @@ class Node:
     def release_calls(self) -> None:
         """End every call under way on this URL, as if it had timed out: each continues with another URL."""
         now = asyncio.get_running_loop().time()
-        for scope in self.scopes:
-            if not scope.expired():
-                scope.reschedule(now)
+        for limit in self.limits:
+            limit.move(now)
 
 
 class Latency:

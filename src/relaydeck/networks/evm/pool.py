@@ -90,6 +90,7 @@ class NodePool:
         spread = jitter or random.Random()  # noqa: S311 - spreads probes, hides nothing
         self._health = NodeHealth(self.nodes, chain_id, client, options, monotonic, spread)
         self._sender = Sender(client, options.max_batch)
+        self._single = {node: OneNode(node, self._sender) for node in self.nodes}
         self._calls = Calls(self.nodes, options, self._health)
         self._agreement = Agreement(self._calls, lambda: self.quorum, self._health.outvote)
         self.settle = self._agreement.settle
@@ -132,7 +133,7 @@ class NodePool:
         `key`: what the questions are about. A URL that fails the same again is not blamed twice. Raises `NodeError`
         when the nodes agree on it, `NodesUnreachable`, `NodesDisagree`.
         """
-        call = Call(lambda node: work(OneNode(node, self._sender)), self._deadline(deadline), key, _WITH_NODE)
+        call = Call(lambda node: work(self._single[node]), self._deadline(deadline), key, _WITH_NODE)
         if not self._health.is_introduced:
             await self._health.introduce()
         return await self._agreement.ask(call, about)

@@ -3,13 +3,14 @@
 Every estimate decodes a transaction, and a library takes more than twice as long.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from relaydeck.networks.evm.errors import BadTransaction
 
 _STRING, _LIST = 0x80, 0xC0  # the prefixes of an empty string and an empty list; smaller ones are bytes
 _LONGEST_SHORT = 55  # bytes of content; the length of longer content follows its prefix
-_LAST_SHORT = _STRING + _LONGEST_SHORT
+_ONE_BYTE, _LAST_SHORT = _STRING + 1, _STRING + _LONGEST_SHORT
 Item = bytes | list[Any]
 AccessList = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -40,41 +41,41 @@ def _number_bytes(number: int) -> bytes:
 
 def decode_list(raw: bytes) -> list[Any]:
     """The items of a list: byte strings and lists. Raises `BadTransaction`."""
-    try:
-        items, end = _items(raw, 0, len(raw), only_one=True)
-    except RecursionError:
-        raise BadTransaction("the transaction is nested too deeply") from None
-    if not items or not isinstance(items[0], list):
+    if not raw or raw[0] < _LIST:
         raise BadTransaction("the transaction's payload is not a list")
+    start, end = _content(raw, raw[0], 1, len(raw))
     if end != len(raw):
         raise _not_canonical("bytes follow its end")
-    found: list[Any] = items[0]
-    return found
+    try:
+        return _items(raw, start, end)
+    except RecursionError:
+        raise BadTransaction("the transaction is nested too deeply") from None
 
 
-def _items(raw: bytes, start: int, end: int, *, only_one: bool = False) -> tuple[list[Any], int]:
-    """The items between two positions, or only the first of them, and the position after them."""
+def _items(raw: bytes, start: int, end: int) -> list[Any]:
+    """The items between two positions."""
     items: list[Any] = []
     while start < end:
         prefix = raw[start]
         start += 1
         if prefix < _STRING:
             items.append(raw[start - 1 : start])
-        elif prefix <= _LAST_SHORT:
+            continue
+        if prefix <= _LAST_SHORT:
             after = start + prefix - _STRING
             if after > end:
                 raise _not_canonical("it is truncated")
-            if after == start + 1 and raw[start] < _STRING:
+            if prefix == _ONE_BYTE and raw[start] < _STRING:
                 raise _not_canonical("a single byte is encoded as a string")
             items.append(raw[start:after])
-            start = after
+        elif prefix == _LIST:
+            items.append([])
+            continue
         else:
             start, after = _content(raw, prefix, start, end)
-            items.append(_items(raw, start, after)[0] if prefix >= _LIST else raw[start:after])
-            start = after
-        if only_one:
-            break
-    return items, start
+            items.append(_items(raw, start, after) if prefix > _LIST else raw[start:after])
+        start = after
+    return items
 
 
 def _content(raw: bytes, prefix: int, start: int, end: int) -> tuple[int, int]:
@@ -104,14 +105,19 @@ def _not_canonical(why: str) -> BadTransaction:
     return BadTransaction(f"the transaction is not canonical RLP: {why}")
 
 
-def integer(name: str, item: Item, bits: int) -> int:
-    if not isinstance(item, bytes):
-        raise BadTransaction(f"{name} is a list, not an integer")
-    if item[:1] == b"\0":
-        raise BadTransaction(f"{name} has leading zeros")
-    if len(item) * 8 > bits:
-        raise BadTransaction(f"{name} is longer than {bits} bits")
-    return int.from_bytes(item, "big")
+def integer(name: str, bits: int = 256) -> Callable[[Item], int]:
+    """A reader of integers of at most so many bits."""
+
+    def read(item: Item) -> int:
+        if not isinstance(item, bytes):
+            raise BadTransaction(f"{name} is a list, not an integer")
+        if item and not item[0]:
+            raise BadTransaction(f"{name} has leading zeros")
+        if len(item) * 8 > bits:
+            raise BadTransaction(f"{name} is longer than {bits} bits")
+        return int.from_bytes(item)
+
+    return read
 
 
 def octets(name: str, item: Item) -> bytes:
@@ -146,7 +152,7 @@ def listed(name: str, item: Item, length: int | None = None) -> list[Any]:
 
 
 def access_list(item: Item) -> AccessList:
-    return tuple(_access_entry(entry) for entry in listed("access list", item))
+    return tuple(map(_access_entry, listed("access list", item)))
 
 
 def _access_entry(item: Item) -> tuple[str, tuple[str, ...]]:

@@ -107,10 +107,6 @@ _FIELDS: dict[int, tuple[str, ...]] = {
 }
 
 
-def _number(name: str, bits: int = 256) -> Callable[[rlp.Item], int]:
-    return partial(rlp.integer, name, bits=bits)
-
-
 def _fee_currency(item: rlp.Item) -> str | None:
     return None if item == b"" else rlp.address("fee currency", item)
 
@@ -123,25 +119,25 @@ def _authorizations(item: rlp.Item) -> tuple[Authorization, ...]:
 
 
 _AUTHORIZATION: tuple[Callable[[rlp.Item], Any], ...] = (
-    _number("authorization chain id"),
+    rlp.integer("authorization chain id"),
     partial(rlp.address, "authorization address"),
-    _number("authorization nonce", 64),
-    _number("authorization y parity", 8),
-    _number("authorization r"),
-    _number("authorization s"),
+    rlp.integer("authorization nonce", 64),
+    rlp.integer("authorization y parity", 8),
+    rlp.integer("authorization r"),
+    rlp.integer("authorization s"),
 )
 _READERS: dict[str, Callable[[rlp.Item], Any]] = {
-    "chain_id": _number("chain id"),
-    "nonce": _number("nonce", 64),
-    "gas_price": _number("gas price"),
-    "max_priority_fee_per_gas": _number("max priority fee per gas"),
-    "max_fee_per_gas": _number("max fee per gas"),
-    "gas_limit": _number("gas limit", 64),
+    "chain_id": rlp.integer("chain id"),
+    "nonce": rlp.integer("nonce", 64),
+    "gas_price": rlp.integer("gas price"),
+    "max_priority_fee_per_gas": rlp.integer("max priority fee per gas"),
+    "max_fee_per_gas": rlp.integer("max fee per gas"),
+    "gas_limit": rlp.integer("gas limit", 64),
     "to": rlp.receiver,
-    "value": _number("value"),
+    "value": rlp.integer("value"),
     "data": partial(rlp.octets, "data"),
     "access_list": rlp.access_list,
-    "max_fee_per_blob_gas": _number("max fee per blob gas"),
+    "max_fee_per_blob_gas": rlp.integer("max fee per blob gas"),
     "blob_hashes": rlp.blob_hashes,
     "authorizations": _authorizations,
     "fee_currency": _fee_currency,
@@ -243,7 +239,7 @@ def _zksync(items: list[Any], raw: bytes) -> Transaction:
     if len(items) != 16:
         raise BadTransaction(f"a type {ZKSYNC_TYPE} transaction has 16 fields, not {len(items)}")
     _, r, s, chain, sender, per_pubdata, dependencies, signature, payer = items[7:]
-    fields: dict[str, Any] = {"gasPerPubdata": hex(rlp.integer("gas per pubdata", per_pubdata, 256))}
+    fields: dict[str, Any] = {"gasPerPubdata": hex(rlp.integer("gas per pubdata")(per_pubdata))}
     fields["factoryDeps"] = [
         list(rlp.octets("factory dependency", each)) for each in rlp.listed("factory deps", dependencies)
     ]
@@ -280,8 +276,8 @@ def legacy_signature(items: list[Any]) -> tuple[Signature | None, int | None]:
     """The signature (None: unsigned) and the chain id (None: a transaction from before EIP-155 has none)."""
     if len(items) == 6:
         return None, None
-    v = rlp.integer("v", items[6], 256)
-    r, s = (rlp.integer(name, item, 256) for name, item in zip("rs", items[7:], strict=True))
+    v = rlp.integer("v")(items[6])
+    r, s = (rlp.integer(name)(item) for name, item in zip("rs", items[7:], strict=True))
     if r == 0 and s == 0:
         return None, v  # the EIP-155 signing form: chain id, 0, 0
     if v in (27, 28):
@@ -297,7 +293,7 @@ def typed_signature(kind: int, items: list[Any], unsigned: int) -> Signature | N
     if len(items) == unsigned:
         return None
     y_parity, r, s = (
-        rlp.integer(name, item, 256) for name, item in zip(("y parity", "r", "s"), items[unsigned:], strict=True)
+        rlp.integer(name)(item) for name, item in zip(("y parity", "r", "s"), items[unsigned:], strict=True)
     )
     if y_parity == r == s == 0:
         return None

@@ -1,10 +1,7 @@
-"""secp256k1: public keys in and addresses out, signatures normalised and verified.
+"""secp256k1: public keys in and addresses out, and signatures verified.
 
-A key system gives (r, s) without a recovery id and with either of the two valid values of s. Ethereum accepts only
-the lower s (EIP-2) and needs the recovery id, which is found by trying both.
+A key system gives (r, s) without a recovery id and with either of the two valid values of s.
 """
-
-from typing import NamedTuple
 
 from coincurve import PublicKey
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256K1, EllipticCurvePublicKey
@@ -15,14 +12,6 @@ from relaydeck.networks.evm.address import address_of, checksummed
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, WrongKeyKind
 from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import CURVE_ORDER
-
-
-class Signature(NamedTuple):
-    """Verified, with the lower s."""
-
-    r: int
-    s: int
-    recovery_id: int  # 0 or 1
 
 
 def identity_of(public: PublicKey) -> KeyIdentity:
@@ -50,20 +39,16 @@ def signature_of_der(der: bytes) -> RawSignature:
         return RawSignature(*decode_dss_signature(der))
 
 
-def verified(digest: bytes, raw: RawSignature, identity: KeyIdentity) -> Signature:
-    """The signature in the form Ethereum takes. Raises AnswerRejected unless `identity` made it."""
-    r, s = raw
-    if not (0 < r < CURVE_ORDER and 0 < s < CURVE_ORDER):
+def require_signed(digest: bytes, raw: RawSignature, identity: KeyIdentity) -> None:
+    """Raises AnswerRejected unless `identity` made the signature."""
+    if not all(0 < each < CURVE_ORDER for each in raw):
         raise AnswerRejected("the key system's signature is outside the curve's range")
-    s = min(s, CURVE_ORDER - s)
-    for recovery_id in (0, 1):
-        if _signed_by(digest, r, s, recovery_id, identity):
-            return Signature(r, s, recovery_id)
-    raise AnswerRejected("the key system's signature was not made with this key")
+    if not any(_signed_by(digest, raw, recovery_id, identity) for recovery_id in (0, 1)):
+        raise AnswerRejected("the key system's signature was not made with this key")
 
 
-def _signed_by(digest: bytes, r: int, s: int, recovery_id: int, identity: KeyIdentity) -> bool:
-    encoded = r.to_bytes(32) + s.to_bytes(32) + bytes([recovery_id])
+def _signed_by(digest: bytes, raw: RawSignature, recovery_id: int, identity: KeyIdentity) -> bool:
+    encoded = raw.r.to_bytes(32) + raw.s.to_bytes(32) + bytes([recovery_id])
     try:
         signer = identity_of(PublicKey.from_signature_and_message(encoded, digest, hasher=None))
     except Exception:  # coincurve raises plain Exception when no point has this r

@@ -6,8 +6,8 @@ takes a DriverContext and gives a Driver:
     [project.entry-points."relaydeck.drivers"]
     my-hsm = "my_package:MyHsmDriver"
 
-A driver only fetches. `keys.SignerKeys` applies the deadline and the concurrency bound, normalises each signature,
-and verifies it against the key before anybody sees it, so that a driver cannot leave that out.
+A driver only fetches. `keys.SignerKeys` applies the deadline and the concurrency bound, and verifies each signature
+against the key, so that a driver cannot leave that out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +34,7 @@ class KeyIdentity(NamedTuple):
 
 
 class RawSignature(NamedTuple):
-    """A signature as a key system gives it: not yet normalised, not yet verified."""
+    """A signature as a key system gives it: not yet verified, with either of the two valid values of s."""
 
     r: int
     s: int

@@ -12,7 +12,7 @@ from relaydeck.errors import OperatorError, described
 from relaydeck.outgoing.connections import Resolve
 from relaydeck.settings.model import Settings
 from relaydeck.signers.drivers.challenge import new_challenge
-from relaydeck.signers.drivers.curve import Signature, verified
+from relaydeck.signers.drivers.curve import require_signed
 from relaydeck.signers.drivers.driver_errors import DriverError, KeySystemUnreachable, NotBound
 from relaydeck.signers.drivers.http_client import KeySystemClient, trusted_authorities
 from relaydeck.signers.drivers.interface import Driver, DriverContext, KeyIdentity
@@ -20,14 +20,6 @@ from relaydeck.signers.drivers.registry import MakeDriver, load_driver
 from relaydeck.signers.signer_types import SHAPES, Config
 
 T = TypeVar("T")
-
-
-class Proof(NamedTuple):
-    """A signer's key signed this challenge just now."""
-
-    identity: KeyIdentity
-    challenge: bytes
-    signature: Signature
 
 
 class _Binding(NamedTuple):
@@ -63,7 +55,7 @@ class SignerKeys:
         binding = await self._binding(signer_type, set_locally)
         return await self._in_turn(binding, lambda: binding.driver.identify(config))
 
-    async def prove(self, signer_type: str, config: Config, *, set_locally: bool = False) -> Proof:
+    async def prove(self, signer_type: str, config: Config, *, set_locally: bool = False) -> KeyIdentity:
         """Have the key sign a new challenge, and verify the signature. Raises DriverError."""
         binding = await self._binding(signer_type, set_locally)
         return await self._in_turn(binding, lambda: _prove(binding.driver, config))
@@ -142,8 +134,7 @@ def _require_suitable(driver: Driver[Any], name: str, signer_type: str) -> None:
         )
 
 
-async def _prove(driver: Driver[Any], config: Config) -> Proof:
-    identity = await driver.identify(config)
-    challenge = new_challenge()
-    raw = await driver.sign_digest(config, challenge)
-    return Proof(identity, challenge, verified(challenge, raw, identity))
+async def _prove(driver: Driver[Any], config: Config) -> KeyIdentity:
+    identity, challenge = await driver.identify(config), new_challenge()
+    require_signed(challenge, await driver.sign_digest(config, challenge), identity)
+    return identity

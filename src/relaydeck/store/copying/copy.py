@@ -136,7 +136,8 @@ def require_empty(target: Reader) -> None:
     if target.tables():
         raise OperatorError(
             "the target is not empty",
-            "Choose a database without tables, or move the existing one away. Nothing was changed.",
+            "Choose a database without tables ('restore': set RELAYDECK_HOME or RELAYDECK_DATABASE_URL;"
+            " 'db move': --to URL), or move the existing one away. Nothing was changed.",
         )
 
 
