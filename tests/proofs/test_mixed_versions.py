@@ -44,6 +44,7 @@ SETTINGS = {
     "log_level": "warning",
 }
 # What the clock, chance or the order of the clients decides, and words that another version has changed.
+CHANGED_WORDS = {"unset": ""}  # the version before shows a value that a proposal adds or removes as an empty text
 VOLATILE = re.compile(
     r".*_at|at|since|until|start|end|.*time|timestamp|moment|sequence|revision|hash|head|token|milliseconds|instance|"
     r"duration_ms|seconds_old|points|balances?|states|unknown|entries|signer_check|detail|last_used_from"
@@ -215,7 +216,7 @@ def steady(value: Any) -> Any:
     if isinstance(value, list):
         return [steady(each) for each in value]
     if isinstance(value, str):
-        value = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1", value)
+        value = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1", CHANGED_WORDS.get(value, value))
         return re.sub(r"evt_[\w-]+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:]+Z", "…", value)
     return value
 

@@ -185,8 +185,9 @@ def test_a_statement_that_changes_any_number_of_rows_may_take_long(
     migrate(database)
     with _slowed_down(database, table, monkeypatch), database.transaction() as transaction:
         change(transaction)
+    monkeypatch.setattr("relaydeck.store.postgres.LONGEST_STATEMENT", 60)
     with pytest.raises(StoreTrouble, match="statement timeout"), database.transaction() as transaction:
-        transaction.execute("SELECT pg_sleep(0.35)")  # the next one has the usual limits
+        transaction.execute("SELECT pg_sleep(60)")  # the next one has the server's usual limit
 
 
 def test_so_may_the_one_that_completes_a_restore(home: Path, url: DatabaseUrl, monkeypatch: pytest.MonkeyPatch) -> None:
