@@ -255,6 +255,29 @@ async def test_a_write_that_may_take_long_is_made_by_the_thread(database: Databa
     await writer.stop()
 
 
+async def test_short_writes_to_a_file_do_not_wait_in_the_thread_for_one_that_may_take_long(database: Database) -> None:
+    writer = Writer(database)
+    alone = writer.write(lambda _: threading.current_thread().name)
+    threads = await gathered(Gate(writer), jointly(writer, thread_of, ""), alone, jointly(writer, thread_of, ""))
+    await writer.stop()
+    here = "writer" if database.remote else threading.current_thread().name
+    assert threads == [here, "writer", here]
+
+
+async def test_nor_does_the_long_one_wait_for_more_than_one_group_of_them(database: Database) -> None:
+    def work(transaction: Transaction, items: Sequence[int]) -> list[int]:
+        return [note(item)(transaction) for item in items]
+
+    async def twice() -> None:
+        await writer.write_jointly(work, 1)
+        await writer.write_jointly(work, 3)
+
+    writer = Writer(database)
+    await gathered(Gate(writer), twice(), writer.write(note(2)))
+    await writer.stop()
+    assert noted(database) == [1, 2, 3]
+
+
 async def test_the_event_loop_does_not_wait_for_another_process_that_writes(connect: Callable[[], Database]) -> None:
     writer = Writer(connect())
     with connect().transaction():

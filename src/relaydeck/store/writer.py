@@ -8,7 +8,8 @@
 The thread also does whatever may take long: writes that are not known to be short, a group that another process
 delays or that contains a faulty write, and everything on PostgreSQL, where each statement is a round trip. Short
 writes run in the event loop because each call into SQLite or the operating system releases the interpreter and takes
-it again: beside a busy event loop, a thread waits longer for each of these calls than the call takes.
+it again: beside a busy event loop, a thread waits longer for each of these calls than the call takes. In a file, short
+and other writes take turns, because one write for the thread would take its whole group there.
 
 Invariants:
 - At most one group is in progress (`_in_progress`): it has the database's one connection for writes, in the event
@@ -104,6 +105,7 @@ class Writer:
         self._started_at = 0.0
         self._may_hang = database.remote  # `fail_pending` then answers the writes that wait for it
         self._collected: _Group = []
+        self._short_next = True  # when short writes and others wait
         self._try_next = False  # before the next group, unless the present one shows whether writes work
         self._in_progress = False  # a group is being written, committed or answered, or has just been answered
         self._commit_lock = threading.Lock()
@@ -194,10 +196,17 @@ class Writer:
         if self._try_next and not self._problem():
             self._start(_Task([], self._try_write))
         elif self._collected:
-            collected, self._collected = self._collected, []
-            self._start(self._begin(collected))
+            self._start(self._begin(self._take_group()))
         elif self._stopped:
             self._tasks.put(None)
+
+    def _take_group(self) -> _Group:
+        taken, self._collected = self._collected, []
+        if not self._database.remote and len({each.short for each in taken}) == 2:
+            self._collected = [each for each in taken if each.short is not self._short_next]
+            taken = [each for each in taken if each.short is self._short_next]
+            self._short_next = not self._short_next
+        return taken
 
     def _start(self, task: _Task) -> None:
         self._in_progress, self._started_at = True, time.monotonic()
