@@ -9,7 +9,8 @@ import io
 import re
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,15 +31,18 @@ class Place(NamedTuple):
     name: str  # of a function or class; empty for the module
 
 
+@cache
 def marks(tree: Path) -> dict[str, list[Place]]:
     """The places in a tree of source files that are marked with each key."""
     found: defaultdict[str, list[Place]] = defaultdict(list)
     for path in sorted(tree.rglob("*.py")):
         text = path.read_text("utf-8")
         if "# sentence: " in text:
+            named = [node for node in ast.walk(ast.parse(text)) if isinstance(node, _Named)]
             for line, keys in _marks_in(text):
+                place = Place(path.relative_to(tree).as_posix(), _name_at(named, text, line))
                 for key in keys:
-                    found[key].append(Place(path.relative_to(tree).as_posix(), _name_at(ast.parse(text), text, line)))
+                    found[key].append(place)
     return dict(found)
 
 
@@ -48,9 +52,8 @@ def _marks_in(text: str) -> Iterator[tuple[int, list[str]]]:
             yield token.start[0], mark[1].split()
 
 
-def _name_at(tree: ast.Module, text: str, line: int) -> str:
+def _name_at(named: Sequence[_Named], text: str, line: int) -> str:
     """The function or class that begins below a comment on this line, else the innermost one around it."""
-    named = [node for node in ast.walk(tree) if isinstance(node, _Named)]
     lines = text.splitlines()
     below = next((at for at in range(line, len(lines)) if not lines[at].lstrip().startswith("#")), line) + 1
     for node in named:

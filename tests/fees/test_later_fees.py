@@ -107,18 +107,19 @@ def signed(most: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("raw", "horizon", "policies", "per_gas"),
+    ("signed_price", "horizon", "policies", "per_gas"),
     [
-        ("", 0, {}, BASE + TIP),
-        ("", 3, {}, full_blocks(BASE, 3) + TIP),
-        ("", 3, {"gas_price_cap": BASE + 20}, BASE + 20),
-        (signed(2 * BASE), 3, {}, full_blocks(BASE, 3) + 5),
-        (signed(BASE + 7), 3, {}, BASE + 7),  # it pays no more than that, whenever it is mined
+        (0, 0, {}, BASE + TIP),
+        (0, 3, {}, full_blocks(BASE, 3) + TIP),
+        (0, 3, {"gas_price_cap": BASE + 20}, BASE + 20),
+        (2 * BASE, 3, {}, full_blocks(BASE, 3) + 5),
+        (BASE + 7, 3, {}, BASE + 7),  # it pays no more than that, whenever it is mined
     ],
 )
 async def test_an_estimate_covers_the_full_blocks_of_its_network(
-    cache: ChainCache, raw: str, horizon: int, policies: dict[str, Any], per_gas: int
+    cache: ChainCache, signed_price: int, horizon: int, policies: dict[str, Any], per_gas: int
 ) -> None:
+    raw = signed(signed_price) if signed_price else ""
     assert await native_fee(job_of(cache, raw, horizon, **policies), in_seconds(30)) == 21_000 * per_gas
 
 
