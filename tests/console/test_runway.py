@@ -135,6 +135,48 @@ def test_the_page_of_a_relayer_has_each_span(operator: Operator) -> None:
         assert page.body.count(b'class="chart"') == 1
 
 
+@pytest.fixture(scope="module")
+def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Each balance was saved some minutes ago. The monitor checks those that are not paused once an hour."""
+    home: Path = tmp_path_factory.mktemp("monitored") / "home"
+    fill(home, relayers=[relayer("fresh"), relayer("old"), relayer("paused", paused=True)])
+    with opened(home) as store, store.database.transaction() as transaction:
+        for number, ago in enumerate((7, 121, 7), 1):
+            moment = int(time.time()) - 60 * ago
+            balance_history.save(transaction, [(number, BalancePeriod(moment, moment, COIN))])
+    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="3600") as started:
+        yield started
+
+
+SAVED = {"fresh": "1 ETH", "old": "1 ETH last saved … ago", "paused": "1 ETH last saved … ago"}
+_SPAN = re.compile(r"(?<=last saved ).*(?= ago)")
+
+
+@pytest.mark.parametrize(("path", "column"), [("/relayers", 4), ("/runway", 1)])
+def test_a_list_has_no_moment_of_a_balance_that_the_monitor_reads(monitored: Running, path: str, column: int) -> None:
+    operator = Operator(monitored.port).sign_in(monitored.token)
+    shown = {name: rows_of(operator.text(f"{path}?name={name}"))[0][column] for name in SAVED}
+    assert {name: _SPAN.sub("…", each) for name, each in shown.items()} == SAVED
+
+
+def test_nor_has_the_page_of_a_relayer(monitored: Running) -> None:
+    operator = Operator(monitored.port).sign_in(monitored.token)
+    pages = {name: _SPAN.sub("…", plain(operator.get(f"/relayers/{name}"))) for name in SAVED}
+    assert {name: re.findall("balance(1 ETH.*)", page) for name, page in pages.items()} == {
+        name: [text] for name, text in SAVED.items()
+    }
+
+
+@pytest.mark.parametrize("path", ["/relayers/csv", "/runway/csv"])
+def test_nor_has_a_file(monitored: Running, path: str) -> None:
+    rows = csv.DictReader(io.StringIO(Operator(monitored.port).sign_in(monitored.token).text(path)))
+    with opened(monitored.home) as store:
+        periods = store.database.read("SELECT r.id, until FROM balances JOIN relayers r ON r.seq = relayer_seq")
+    assert {row.get("relayer_id") or row["id"]: row["balance_at"] for row in rows} == {
+        each.id: utc(each.until) for each in periods
+    } | {"fresh": ""}
+
+
 NOW = 1_772_366_400  # 2026-03-01T12:00:00Z
 
 

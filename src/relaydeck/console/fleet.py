@@ -63,20 +63,20 @@ class RelayerOverview(NamedTuple):
     problem: str  # the worst; empty: none is known
     symbol: str
     balance: int | None
-    seen_at: int | None
+    saved_at: int | None  # when the balance was last saved; it may have been read again since then
     minimum_at: int | None  # when the balance is expected to reach its minimum
     forecast_at: int | None  # when that was expected
 
     def row(self) -> dict[str, object]:
         """The columns of a file."""
-        moments = {"balance_at": utc(self.seen_at), "expected_at_minimum": utc(self.minimum_at)}
+        moments = {"balance_at": utc(self.saved_at), "expected_at_minimum": utc(self.minimum_at)}
         return {"problem": self.problem, "symbol": self.symbol, "balance_wei": self.balance, **moments}
 
 
 _LATEST = "FROM balances b WHERE b.relayer_seq = relayers.seq ORDER BY since DESC LIMIT 1"
 _OVERVIEWS = (
     f"SELECT relayers.id, paused, {WORST_PROBLEM} AS rank, (SELECT native_symbol FROM networks WHERE name = network)"
-    f" AS symbol, (SELECT balance {_LATEST}) AS balance, (SELECT until {_LATEST}) AS seen_at, minimum_at, computed_at"
+    f" AS symbol, (SELECT balance {_LATEST}) AS balance, (SELECT until {_LATEST}) AS saved_at, minimum_at, computed_at"
     " FROM relayers LEFT JOIN runways ON relayer_seq = seq WHERE relayers.id IN"
 )
 
@@ -89,7 +89,7 @@ def read_overviews(read: ReadRows, relayers: Sequence[str]) -> dict[str, Relayer
     found = [
         RelayerOverview(
             *(row.id, bool(row.paused), "" if row.rank is None else list(PROBLEMS)[row.rank], row.symbol),
-            *(None if row.balance is None else int(row.balance), row.seen_at, row.minimum_at, row.computed_at),
+            *(None if row.balance is None else int(row.balance), row.saved_at, row.minimum_at, row.computed_at),
         )
         for row in read(f"{_OVERVIEWS} ({listed})", values)
     ]

@@ -166,7 +166,10 @@ class Runway(msgspec.Struct, frozen=True, kw_only=True):
         Wei | None, field("The last balance that was read, in Wei; null: none yet.", example=1_250_000_000_000_000)
     ]
     balance_at: Annotated[
-        Moment | None, field("When that balance was last saved, in UTC.", example="2026-03-01T23:48:07Z")
+        Moment | None,
+        field(
+            "When it was last saved, in UTC: an unchanged one is saved once an hour.", example="2026-03-01T23:48:07Z"
+        ),
     ]
     min_balance: Annotated[Wei, field("Its `min_balance`, in Wei.", example=0)]
     warn_hours: Annotated[Whole, field("At how many hours the monitor warns; 0: never.", example=24)]

@@ -111,7 +111,7 @@ async def show(request: PageRequest) -> Reply:
         relayer=found.data,
         symbol=network.data["native_symbol"],
         explanation=explanation.data,
-        worst=seen[name].problem if name in seen else "",
+        seen=seen.get(name),
         entries=entries.data,
         events=events.data,
         notes=found.notes,

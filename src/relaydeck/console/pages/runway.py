@@ -3,13 +3,16 @@
 import time
 from collections.abc import Sequence
 
+from relaydeck.console.fleet import RelayerOverview
 from relaydeck.console.formats import address_code
 from relaydeck.console.page_request import RELAYERS, Pager, PageRequest, get
+from relaydeck.console.pages.selected import read_selected
 from relaydeck.console.rendering import csv_file, picture
 from relaydeck.console.request import whole_number
 from relaydeck.errors import BadRequest
 from relaydeck.http.pipeline import Reply
 from relaydeck.relayers.runway import DEFAULT_DAYS, Runway, read_runways
+from relaydeck.timestamps import utc
 
 _PER_PAGE = 25  # a forecast reads the history of a week
 _MOST_ROWS = 200  # of a file
@@ -19,22 +22,24 @@ _MOST_DAYS = 3650
 @get("/runway", shows=RELAYERS)
 async def show(request: PageRequest) -> Reply:
     found, days = await request.listed("list_relayers", per_page=_PER_PAGE, order="runway"), _days(request)
-    runways = await _runways(request, [each["id"] for each in found["listed"]])
+    names = [each["id"] for each in found["listed"]]
+    runways, more = await _runways(request, names), await read_selected(request, names)
     pager: Pager = found["pager"]
     shown = {"listed": runways, "pager": pager._replace(query=pager.query | {"days": str(days)})}
     networks, most = await request.names("networks", "name"), request.at_most(_MOST_ROWS)
-    return request.page("runway.html", days=days, most=most, networks=networks, **found | shown)
+    return request.page("runway.html", days=days, more=more, most=most, networks=networks, **found | shown)
 
 
 @get("/runway/csv")
 async def show_file(request: PageRequest) -> Reply:
     """Of the first that match, with exact amounts."""
     found = await request.listed("list_relayers", per_page=_MOST_ROWS, order="runway")
-    runways = await _runways(request, [each["id"] for each in found["listed"]])
-    return csv_file("runway", [_row(each) for each in runways])
+    names = [each["id"] for each in found["listed"]]
+    runways, more = await _runways(request, names), await read_selected(request, names)
+    return csv_file("runway", [_row(each, more.get(each.relayer_id)) for each in runways])
 
 
-def _row(each: Runway) -> dict[str, object]:
+def _row(each: Runway, seen: RelayerOverview | None) -> dict[str, object]:
     minimum, last = each.until_minimum, each.last_top_up
     return {
         "relayer_id": each.relayer_id,
@@ -43,7 +48,7 @@ def _row(each: Runway) -> dict[str, object]:
         "address": each.address,
         "symbol": each.native_symbol,
         "balance_wei": each.balance,
-        "balance_at": each.balance_at,
+        "balance_at": utc(seen and seen.saved_at),
         "min_balance_wei": each.min_balance,
         "spent_per_day_wei": each.spent_per_day,
         "seconds_until_minimum": minimum and minimum.seconds,

@@ -5,6 +5,7 @@ of an apply file, which is shown, pinned, and applied in one transaction or not 
 """
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,6 +23,7 @@ from relaydeck.http.pipeline import Reply
 from relaydeck.provisioning.document import merged
 from relaydeck.provisioning.export import stored_document
 from relaydeck.quantities import counted
+from relaydeck.relayers.balance_history import CONFIRM_SECONDS
 from relaydeck.relayers.model import Relayer
 from relaydeck.store.open_store import Store
 
@@ -48,7 +50,17 @@ _FIELDS = list(_inputs())
 
 
 async def read_selected(request: PageRequest, relayers: list[str]) -> dict[str, RelayerOverview]:
-    return await request.read(lambda store: read_overviews(store.database.read, relayers))
+    """With the moment of a balance only where that is known: see `_known_moment`."""
+    found = await request.read(lambda store: read_overviews(store.database.read, relayers))
+    interval, now = request.services.settings.monitor_interval_seconds, time.time()
+    return {name: each._replace(saved_at=_known_moment(each, interval, now)) for name, each in found.items()}
+
+
+def _known_moment(relayer: RelayerOverview, interval: float, now: float) -> int | None:
+    """None while the monitor checks the relayer: it has read the balance again, and saves that after an hour."""
+    is_checked = interval and not relayer.paused
+    is_due = relayer.saved_at is None or now - relayer.saved_at >= CONFIRM_SECONDS + interval
+    return relayer.saved_at if is_due or not is_checked else None
 
 
 @post("/relayers/selected", "pause_relayer")
