@@ -25,6 +25,7 @@ QUESTIONS = {
     "restore a backup": "docs/backup.html",
     "move from SQLite to PostgreSQL": "docs/backup.html",
     "rolling upgrade": "docs/upgrade.html",
+    "deprecated stable version": "docs/versions.html",
     "verify the signature of a webhook": "docs/events.html",
     "webhook retries": "docs/delivery.html",
     "relayer is disabled": "docs/monitor.html",

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,12 @@ import pytest
 from relaydeck.cli.commands import cli
 from relaydeck.settings.model import Settings, read_settings
 from tests.deploy.test_files import DEPLOY
-from tests.support.running import Running, children
+from tests.support.running import Running, children, clean_environment, make_token
 from tests.test_serve import is_worker
 
 FOLDER = DEPLOY / "systemd"
 UNIT = (FOLDER / "relaydeck.service").read_text("utf-8")
+BACKUP_UNIT = (FOLDER / "relaydeck-backup.service").read_text("utf-8")
 PAGE = (DEPLOY / "README.md").read_text("utf-8")
 DIRECTIVES = dict(re.findall(r"^(\w+)=(.*)$", UNIT, re.MULTILINE))
 USER = DIRECTIVES["User"]
@@ -84,6 +86,34 @@ def test_the_page_installs_what_the_unit_names() -> None:
     assert f"useradd --system --user-group --home-dir /var/lib/relaydeck --shell /usr/sbin/nologin {USER}\n" in PAGE
 
 
+def test_the_daily_backup_keeps_what_is_newer_than_thirty_days(home: Path, tmp_path: Path) -> None:
+    backups, old = tmp_path / "backups", time.time() - 31 * 86_400
+    make_token(home, "me")
+    backups.mkdir()
+    for name, moment in (("old", old), ("newer", old + 2 * 86_400)):
+        (backups / name).touch()
+        os.utime(backups / name, (moment, moment))
+    [script] = re.findall(r"^ExecStart=/bin/sh -euc '(.*)'$", BACKUP_UNIT, re.MULTILINE | re.DOTALL)
+    for written, meant in (
+        ("$$", "$"),
+        ("%%", "%"),
+        ("/var/backups/relaydeck", str(backups)),
+        ("/opt/relaydeck/bin/relaydeck", f"{sys.executable} -m relaydeck"),
+    ):
+        script = script.replace(written, meant)
+    done = subprocess.run(["/bin/sh", "-euc", script], env=clean_environment(home), capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kept = sorted(each.name for each in backups.iterdir())
+    assert (len(kept), kept[1]) == (2, "newer") and re.fullmatch(r"[\dT-]{19}", kept[0])
+
+
+def test_the_page_installs_the_daily_backup() -> None:
+    assert "install -d -o relaydeck -m 0700 /var/backups/relaydeck\n" in PAGE
+    assert (
+        "deploy/systemd/relaydeck-backup.service deploy/systemd/relaydeck-backup.timer /etc/systemd/system/\n" in PAGE
+    )
+
+
 @pytest.fixture
 def installed_unit(tmp_path: Path) -> Path:
     """The unit with a program that exists: systemd refuses one that does not."""
@@ -96,7 +126,10 @@ def test_systemd_accepts_the_unit(installed_unit: Path) -> None:
     """On a machine without systemd this only shows that every line is a section, a comment or a directive."""
     assert re.sub(r"^(\[\w+\]|#.*|\w+=.*|)\n", "", UNIT, flags=re.MULTILINE) == ""
     if program := shutil.which("systemd-analyze"):
-        done = subprocess.run([program, "verify", installed_unit], capture_output=True, text=True, check=False)
+        (backup := installed_unit.with_name("relaydeck-backup.service")).write_text(BACKUP_UNIT, "utf-8")
+        shutil.copy(FOLDER / "relaydeck-backup.timer", timer := installed_unit.with_name("relaydeck-backup.timer"))
+        command = [program, "verify", installed_unit, backup, timer]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 

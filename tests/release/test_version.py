@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from relaydeck import __version__
+from relaydeck.settings.model import REMOVED_IN
 from release.artifacts import notes_of
 from release.version import STATED_IN, ReleaseError, npm_version, version_of, write_version
 
@@ -28,6 +29,12 @@ def test_a_copy_states_the_version_of_the_build(tmp_path: Path) -> None:
     stated = [name for name in STATED_IN if "7.8.9.dev3+gabc1234" in (tmp_path / name).read_text("utf-8")]
     assert stated == [name for name in STATED_IN if not name.endswith("package.json")]
     assert '"version": "7.8.9-dev.3+gabc1234"' in (tmp_path / "clients/typescript/package.json").read_text("utf-8")
+
+
+def test_the_page_about_versions_says_when_old_names_of_settings_end() -> None:
+    assert f"names of settings from builds before 0.1.0 work until {REMOVED_IN}." in (
+        ROOT / "docs" / "versions.md"
+    ).read_text("utf-8")
 
 
 @pytest.fixture
