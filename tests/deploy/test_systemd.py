@@ -128,7 +128,7 @@ def test_systemd_accepts_the_unit(installed_unit: Path) -> None:
     if program := shutil.which("systemd-analyze"):
         (backup := installed_unit.with_name("relaydeck-backup.service")).write_text(BACKUP_UNIT, "utf-8")
         shutil.copy(FOLDER / "relaydeck-backup.timer", timer := installed_unit.with_name("relaydeck-backup.timer"))
-        command = [program, "verify", installed_unit, backup, timer]
+        command: list[str | Path] = [program, "verify", installed_unit, backup, timer]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
