@@ -19,7 +19,7 @@ from relaydeck.identifiers import Identifier, identifier_problem
 
 MOST_LABELS = 32
 OUTSIDE = "it would be outside the scope of the credential"
-SHARED_NETWORK = "this network is shared: the scope of the credential neither lists it nor has its labels"
+SHARED_RECORD = "others may use this record: the scope of the credential neither lists it nor has its labels"
 _MOST_NAMED = 1000
 # None of these characters needs an escape in JSON or has a meaning in SQL: the store looks for a pair in the JSON text.
 # At the end: `$` would accept a line feed there.
@@ -88,9 +88,15 @@ class Scope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         """Whether a new record of that kind can be inside."""
         return bool(self.labels or kind == "relayer" or (kind == "network" and self.networks))
 
-    def may_change_network(self, name: str, labels: Mapping[str, str]) -> bool:
-        """A network concerns everybody on it: a credential that may only use it cannot change its nodes."""
-        return self.carried_by(labels) if self.labels else name in self.networks
+    def may_change(self, kind: str, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a record that is inside may be changed or deleted.
+
+        Others may use what the credential sees only because its relayers use it. That does not depend on whether any
+        do: a difference would tell.
+        """
+        if kind == "relayer":
+            return True
+        return self.carried_by(labels) if self.labels else kind == "network" and name in self.networks
 
     def has_relayer(self, relayer_id: str, network: str, labels: Mapping[str, str] | UnsetType) -> bool:
         return (

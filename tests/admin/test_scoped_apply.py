@@ -9,7 +9,7 @@ import pytest
 
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.credentials.grants import Grant
-from relaydeck.scope import OUTSIDE, SHARED_NETWORK, Scope
+from relaydeck.scope import OUTSIDE, SHARED_RECORD, Scope
 from tests.admin.test_scope_leaks import KEY, fleet, only_inside
 from tests.support.running import Answer, Running, ask, run_command
 from tests.support.seeding import issue
@@ -118,7 +118,7 @@ def test_what_is_created_gets_the_labels_of_the_scope_and_keeps_them(labelled: T
         (
             {"networks": {"both": NETWORK}},
             "networks.both",
-            SHARED_NETWORK,
+            SHARED_RECORD,
         ),
     ],
 )

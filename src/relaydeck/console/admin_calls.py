@@ -53,7 +53,7 @@ class Operator:
     def may(self, operation: str, record: Json | None = None) -> bool:
         """Whether the operation of that name answers, and does not refuse: for the button that leads to it.
 
-        `record`: the network that it would change.
+        `record`: what it would change.
         """
         try:
             self.require(BY_NAME[operation])
@@ -64,10 +64,9 @@ class Operator:
             return True
         if verb == "create":
             return self.scope.may_create(kind)
-        return kind != "network" or record is None or self.may_change_network(record)
-
-    def may_change_network(self, record: Json) -> bool:
-        return self.scope is None or self.scope.may_change_network(record["name"], record.get("labels", {}))
+        if record is None:
+            return True
+        return self.scope.may_change(kind, record["name" if kind == "network" else "id"], record.get("labels", {}))
 
     def require(self, operation: Operation) -> None:
         """Raises Forbidden."""

@@ -98,6 +98,10 @@ class StoredNotification(NamedTuple):
         return Notification(id=self.id, type=self.type, url=self.url, has_signing_key=has_key)
 
     @property
+    def own_labels(self) -> dict[str, str]:
+        return {} if self.labels is None else msgspec.json.decode(self.labels)
+
+    @property
     def url_is_damaged(self) -> bool:
         """Whether only a part of the URL is known. What is sealed may contain a key, and that part never does."""
         return self.sealed_url is not None and not may_contain_key(self.url)
@@ -227,7 +231,10 @@ class RequestedUpdate(NamedTuple):
 def update_all(
     transaction: Transaction, audit: AuditLog, many: Sequence[RequestedUpdate], *, now: int
 ) -> list[StoredNotification | NotificationNotFound]:
-    """Make the changes in their order; for each, the result or why there is none."""
+    """Make the changes in their order; for each, the result or why there is none.
+
+    What a scope may not change is answered like what is outside of it: the contract has no other message for it.
+    """
     vault = audit.vault.refreshed(transaction)
     found = find(transaction, vault, [requested.notification_id for requested in many])
     stored, facts = dict(found), {record: each.facts for record, each in found.items()}
@@ -235,7 +242,7 @@ def update_all(
     entries: list[AuditEntry] = []
     for record, change, actor, scope in many:
         before = stored.get(record)
-        if before is None or (scope is not None and not _is_inside(transaction, record, scope)):
+        if before is None or (scope is not None and not scope.may_change("notification", record, before.own_labels)):
             outcomes.append(NotificationNotFound(_UNKNOWN))
             continue
         # Another update of the same record in this group starts from the result of this one.
@@ -247,11 +254,6 @@ def update_all(
     save(transaction, vault, found, stored)
     audit.append(transaction, entries)
     return outcomes
-
-
-def _is_inside(transaction: Transaction, record: str, scope: Scope) -> bool:
-    with transaction.within(scope):
-        return record in transaction.present("notifications", "id", [record])
 
 
 def prepare_creation(preparation: Preparation, notification: Notification) -> RowChange:

@@ -26,7 +26,7 @@ from relaydeck.provisioning.plan import (
 from relaydeck.provisioning.reader import Missing, Partial, Values, may_be, missing_in
 from relaydeck.provisioning.stored import Stored, StoredRecord
 from relaydeck.quantities import first_few
-from relaydeck.scope import OUTSIDE, SHARED_NETWORK, Scope
+from relaydeck.scope import OUTSIDE, SHARED_RECORD, Scope
 from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses, Questions
 from relaydeck.signers.signer_types import SHAPES, NewSigner, hints
 
@@ -346,11 +346,7 @@ class _Planner:
 
     def _owns(self, resource: Resource, record: str, labels: dict[str, str]) -> bool:
         """Whether pruning may remove a record, which may only be used by what is inside."""
-        if self._scope is None:
-            return True
-        if resource == "networks":
-            return self._scope.may_change_network(record, labels)
-        return self._scope.carried_by(labels)
+        return self._scope is None or self._scope.may_change(resource[:-1], record, labels)
 
     def check_scope(self, scope: Scope) -> None:
         for name, (place, each) in self._relayers.items():
@@ -367,12 +363,8 @@ class _Planner:
             listed = kind == "networks" and name in scope.networks
             if not (listed or others or (kind, name) in used or scope.carried_by(after.labels)):
                 self.plan.note_mistake(place, OUTSIDE)
-            elif kind == "networks" and step.action == "change" and not self._may_change_network(scope, name):
-                self.plan.note_mistake(place, SHARED_NETWORK)
-
-    def _may_change_network(self, scope: Scope, name: str) -> bool:
-        found: Any = self._stored.find("networks", name)
-        return scope.may_change_network(name, found.record.labels or {})
+            elif step.action == "change" and not scope.may_change(kind[:-1], name, self._stored.labels(kind, name)):
+                self.plan.note_mistake(place, SHARED_RECORD)
 
 
 def _plain(value: Any) -> Any:

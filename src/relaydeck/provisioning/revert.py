@@ -15,6 +15,11 @@ from relaydeck.store.open_store import Store
 _RESOURCES: dict[str, Resource] = {resource[:-1]: resource for resource in TABLES}
 
 
+def resource_of(action: str) -> Resource | None:
+    """That of the record which an entry with this action is about."""
+    return _RESOURCES.get(action.partition(".")[0])
+
+
 def reverted_resource(action: str, before: Mapping[str, Any] | None) -> Resource | None:
     """The resource of a change that can be planned back: what was before is recorded, and no part of it is hidden."""
     kind, _, verb = action.partition(".")

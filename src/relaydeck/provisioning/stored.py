@@ -56,6 +56,10 @@ class Stored:
         except Damaged:
             return StoredRecord(table.without_sealed(row), frozenset(table.sealed_fields))
 
+    def labels(self, resource: Resource, record: str) -> dict[str, str]:
+        row = self._row("labels", resource, record)
+        return msgspec.json.decode(row.labels) if row and row.labels else {}
+
     def signer(self, signer_id: str) -> NewSigner | Damaged | None:
         if signer_id not in self._signers:
             self._signers[signer_id] = self._open_signer(signer_id)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from relaydeck.errors import Forbidden, NotPossible, RecordExists, RecordNotFound, StillInUse
-from relaydeck.scope import OUTSIDE, SHARED_NETWORK
+from relaydeck.scope import OUTSIDE, SHARED_RECORD
 from relaydeck.store import audit
 from relaydeck.store.audit import AuditEntry, AuditLog, EntryContent, Head, StagedEntries, stage_entries
 from relaydeck.store.database import ReadRows, Row, Transaction
@@ -115,8 +115,8 @@ class ChangeContext(NamedTuple):
             return change
         scope, table, record = statements.scope, change.table, change.record
         if change.kind != "created":
-            if table == "networks" and not scope.may_change_network(record, _stored_labels(self.transaction, record)):
-                raise Forbidden(SHARED_NETWORK)
+            if not scope.may_change(table[:-1], record, _stored_labels(self.transaction, table, record)):
+                raise Forbidden(SHARED_RECORD)
             return change
         given = change.values.get("labels")
         labels = scope.labels | (msgspec.json.decode(given) if given else {})
@@ -157,8 +157,8 @@ def _identity(table: str) -> str:
     return "name" if table == "networks" else "id"
 
 
-def _stored_labels(transaction: Transaction, network: str) -> dict[str, str]:
-    row = transaction.one("SELECT labels FROM networks WHERE name = :network", {"network": network})
+def _stored_labels(transaction: Transaction, table: str, record: str) -> dict[str, str]:
+    row = transaction.one(f"SELECT labels FROM {table} WHERE {_identity(table)} = :record", {"record": record})
     return msgspec.json.decode(row.labels) if row and row.labels else {}
 
 

@@ -11,16 +11,31 @@ from relaydeck.console.rendering import csv_file
 from relaydeck.console.request import whole_number
 from relaydeck.errors import NotPossible, RecordNotFound
 from relaydeck.http.pipeline import Reply
-from relaydeck.provisioning.revert import reverted_document, reverted_resource
+from relaydeck.provisioning.revert import resource_of, reverted_document, reverted_resource
+from relaydeck.provisioning.stored import Stored
+from relaydeck.scope import Scope
+from relaydeck.store.open_store import Store
 
 _MOST_ROWS = 1000  # of a file
 
 
 @get("/audit")
 async def show(request: PageRequest) -> Reply:
-    return request.page(
-        "audit.html", most=request.at_most(_MOST_ROWS), **await request.listed("list_audit", order="newest")
-    )
+    found = await request.listed("list_audit", order="newest")
+    fixed = await request.read(lambda store: _fixed(store, request.operator.scope, found["listed"]))
+    return request.page("audit.html", most=request.at_most(_MOST_ROWS), fixed=fixed, **found)
+
+
+def _fixed(store: Store, scope: Scope | None, entries: list[Json]) -> set[int]:
+    """The numbers of the entries about records that a scope shows and may not change: none is planned back."""
+    if scope is None:
+        return set()
+    stored, fixed = Stored(store.database.read, store.vault), set[int]()
+    for each in entries:
+        resource, record = resource_of(each["action"]), each["record"]
+        if resource and not scope.may_change(resource[:-1], record, stored.labels(resource, record)):
+            fixed.add(each["sequence"])
+    return fixed
 
 
 @get("/audit/csv")

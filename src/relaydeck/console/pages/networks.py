@@ -51,7 +51,7 @@ from relaydeck.provisioning.document import merge_patch
 from relaydeck.provisioning.export import written_key, written_table
 from relaydeck.provisioning.file import read_parsed
 from relaydeck.provisioning.planner import with_stored_headers
-from relaydeck.scope import SHARED_NETWORK
+from relaydeck.scope import SHARED_RECORD
 from relaydeck.secret import Secret
 from relaydeck.store.rows import in_list
 from relaydeck.timestamps import utc
@@ -296,8 +296,8 @@ async def show_new(request: PageRequest) -> Reply:
 @get("/networks/{id}/edit", "update_network")  # with the whole URLs of nodes, which may contain keys
 async def show_edit(request: PageRequest) -> Reply:
     found = await request.call("get_network", request.identifier)
-    if not request.operator.may_change_network(found.data):
-        raise Forbidden(SHARED_NETWORK)
+    if not request.operator.may("update_network", found.data):
+        raise Forbidden(SHARED_RECORD)
     form = _form_of(found.data)
     form.values["opened"] = opened(submitted(form.inputs, form.values))
     return _form_page(request, form, found.etag)
