@@ -16,8 +16,9 @@ from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import SHAPES
 from tests.admin.conftest import POLICIES
 from tests.console.conftest import Operator, plain
+from tests.console.test_network_form import press
 from tests.support.running import Answer, Running, eventually
-from tests.support.seeding import opened
+from tests.support.seeding import issue, opened
 from tests.support.statements import run_statement
 
 EDIT = "/relayers/sepolia-1/edit"
@@ -166,21 +167,103 @@ def test_an_emptied_field_is_removed(served: Running, operator: Operator) -> Non
     assert "notification_id" not in found and "gas_price_cap" not in found["policies"]
 
 
-def test_a_conflicting_edit_is_stopped_and_shown(served: Running, operator: Operator) -> None:
-    opened = operator.get(EDIT)
-    name = record(served, "relayers/sepolia-1")["name"]
-    served.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"name": "Changed by another"})
-    served.ask("POST", "/admin/v1/relayers/sepolia-1/pause")
-    form = FORM | {"name": "Mine", "policies.min_balance": "7 wei", "etag": etag_in(opened)}
-    answer = operator.post(EDIT, form | {"opened": opened_in(opened)})
+def without_times(text: str) -> str:
+    return re.sub(r", (now|\d+ s ago)", "", text)
+
+
+def conflict_in(answer: Answer) -> tuple[list[str], list[list[str]]]:
+    """The paragraphs above the changes, and the rows of the table between them, without times."""
+    alert = answer.body.decode().partition('role="alert">')[2].partition("</div>")[0]
+    said = [plain(answer._replace(body=each.encode())) for each in re.findall("<p>(.*?)</p>", alert)]
+    return [without_times(each) for each in said], [[without_times(cell) for cell in row] for row in rows_in(answer)]
+
+
+CHANGED = "This {} has changed since you opened the form. Nothing was saved."
+AGAIN = "This is what saving yours would change now. Or start again from what is saved."
+
+
+def test_a_conflicting_edit_is_stopped_and_shows_who_changed_each_field(served: Running, operator: Operator) -> None:
+    editor, pauser = issue(served.home, "ed", "editor"), issue(served.home, "op", "operator")
+    assert operator.post(EDIT, FORM | {"etag": etag_in(operator.get(EDIT))}).status == 303
+    page = operator.get(EDIT)
+    theirs = {"name": "Changed by another", "policies": {"min_balance": 9, "gas_price_cap": 5}}
+    served.ask("PATCH", "/admin/v1/relayers/sepolia-1", theirs, token=editor)
+    served.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"policies": {"gas_price_cap": 6}})
+    served.ask("POST", "/admin/v1/relayers/sepolia-1/pause", token=pauser)
+    form = FORM | {"name": "Mine", "policies.min_balance": "9 wei", "etag": etag_in(page)}
+    answer = operator.post(EDIT, form | {"opened": opened_in(page)})
     assert answer.status == 412
-    assert "The latest change, relayer.paused, is by token:root" in plain(answer)
-    assert rows_in(answer) == [["Name", name, "Changed by another", "Mine"], ["Paused", "–", "true", "–"]]
+    assert conflict_in(answer) == (
+        [CHANGED.format("relayer"), "It was paused by token:op. This form leaves that as it is.", AGAIN],
+        [
+            ["Name", "Sepolia one", "Changed by another by token:ed", "Mine"],
+            ["Gas price cap", "100 gwei", "6 wei by token:root", "as theirs"],
+            ["Minimum balance", "0", "9 wei by token:ed", "as theirs"],
+        ],
+    )
     assert record(served, "relayers/sepolia-1")["name"] == "Changed by another"
     served.ask("POST", "/admin/v1/relayers/sepolia-1/resume")
-    answer = operator.get(EDIT)
-    assert operator.post(EDIT, FORM | {"name": "Mine", "etag": etag_in(answer)}).status == 303
+    assert operator.post(EDIT, FORM | {"name": "Mine", "etag": etag_in(operator.get(EDIT))}).status == 303
     assert record(served, "relayers/sepolia-1")["name"] == "Mine"
+
+
+def test_saving_after_a_conflict_keeps_what_others_changed_in_fields_that_were_not_touched(
+    served: Running, operator: Operator
+) -> None:
+    assert operator.post(EDIT, FORM | {"labels": "team=a", "etag": etag_in(operator.get(EDIT))}).status == 303
+    page, theirs = operator.get(EDIT), {"policies": {"min_balance": 777}, "labels": {"env": "prod"}}
+    assert served.ask("PATCH", "/admin/v1/relayers/sepolia-1", theirs).status == 200
+    before = record(served, "relayers/sepolia-1")
+    shown = press(operator, EDIT, page, "plan", **{"policies.gas_price_cap": "20 gwei"})
+    assert (shown.status, press(operator, EDIT, shown, "save").status) == (412, 303)
+    expected = before | {"policies": before["policies"] | {"gas_price_cap": 20 * 10**9}}
+    assert record(served, "relayers/sepolia-1") == expected
+    assert operator.post(EDIT, FORM | {"labels": "", "etag": etag_in(operator.get(EDIT))}).status == 303
+
+
+def test_a_pause_alone_is_shown_as_a_fact(served: Running, operator: Operator) -> None:
+    page = operator.get(EDIT)
+    assert served.ask("POST", "/admin/v1/relayers/sepolia-1/pause").status == 200
+    shown = press(operator, EDIT, page, "plan", name="After the pause")
+    said = [CHANGED.format("relayer"), "It was paused by token:root. This form leaves that as it is.", AGAIN]
+    assert (shown.status, conflict_in(shown)) == (412, (said, []))
+    assert press(operator, EDIT, shown, "save").status == 303
+    assert record(served, "relayers/sepolia-1")["paused"] is True
+    served.ask("POST", "/admin/v1/relayers/sepolia-1/resume")
+    assert operator.post(EDIT, FORM | {"etag": etag_in(operator.get(EDIT))}).status == 303
+
+
+def test_the_forms_of_notifications_and_signers_follow_what_others_change(served: Running, operator: Operator) -> None:
+    for path, stored, theirs, typed in (
+        (
+            "notifications/follows",
+            {"type": "webhook", "url": "https://one.example/"},
+            {"labels": {"env": "prod"}},
+            {"url": "https://two.example", "key": "keep"},
+        ),
+        (
+            "signers/follows",
+            {"type": "plain", "config": {"key": "0x" + "44" * 32}},
+            {"labels": {"env": "prod"}},
+            {"labels": ""},
+        ),
+    ):
+        assert served.ask("POST", f"/admin/v1/{path.partition('/')[0]}", stored | {"id": "follows"}).status == 201
+        page = operator.get(f"/{path}")
+        assert served.ask("PATCH", f"/admin/v1/{path}", theirs).status == 200
+        before = record(served, path)
+        opened = {"etag": etag_in(page), "opened": opened_in(page)}
+        shown = press(operator, f"/{path}", page, "plan", **opened | typed)
+        row = ["Labels", "–", "env=prod by token:root", "as theirs"]
+        said = [CHANGED.format(path.partition("s/")[0]), AGAIN]
+        assert (shown.status, conflict_in(shown)) == (412, (said, [row])), path
+        if "url" in typed:
+            assert press(operator, f"/{path}", shown, "save").status == 303
+            assert record(served, path) == before | {"url": typed["url"]}
+        else:
+            assert "Nothing to change: this is what is saved." in plain(shown)
+            assert record(served, path) == before
+        assert served.ask("DELETE", f"/admin/v1/{path}").status == 200
 
 
 def test_a_wrong_value_is_reported_beside_its_field(served: Running, operator: Operator) -> None:

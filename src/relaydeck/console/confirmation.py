@@ -2,7 +2,8 @@
 
 A form that is sent leads to this page, whose buttons send it again: to save exactly what is shown, or to return to the
 form. The changes are planned as those of an apply file with this record. What somebody else has changed since the form
-was opened is shown, too: as it was, as it is, and as it was typed.
+was opened is shown, too: as it was, as it is and by whom, and as it was typed. A field that was not touched in the form
+follows what is stored, so that saving takes back nobody's change unseen.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -26,6 +27,8 @@ from relaydeck.signers.known_addresses import find_addresses
 from relaydeck.store.open_store import Store
 
 _CONFLICT = 412
+_MOST_ENTRIES = 100  # of the audit log, to find who changed a field
+_PAUSED = "paused"  # no field of a form: it has a button of its own
 
 
 class Edit(NamedTuple):
@@ -61,9 +64,44 @@ class Edit(NamedTuple):
         return dict(merged(before, self.patch))
 
 
+class Difference(NamedTuple):
+    """A field that somebody else has changed since the form was opened."""
+
+    label: str
+    before: str
+    theirs: str
+    mine: str
+    entry: Json | None  # of the audit log: who did it, and when
+
+
 def opened(inputs: Iterable[Input]) -> str:
     """What a form contains when it is opened, to be compared if somebody else changes the record meanwhile."""
     return msgspec.json.encode({each.name: each.value for each in inputs}).decode()
+
+
+def values_when_opened(form: Mapping[str, str]) -> dict[str, str]:
+    """Empty: the form does not say. Raises BadRequest."""
+    try:
+        return msgspec.json.decode(form.get("opened") or "{}", type=dict[str, str])
+    except msgspec.DecodeError:
+        raise BadRequest("the form cannot be read: load the page again") from None
+
+
+def followed(form: Mapping[str, str], now: Iterable[Input]) -> dict[str, str]:
+    """The form, with what is stored now in each field that is as it was when the form was opened.
+
+    Raises BadRequest.
+    """
+    before = values_when_opened(form)
+    untouched = [
+        each for each in now if each.name in before and _typed(form.get(each.name, "")) == _typed(before[each.name])
+    ]
+    return {**form, **{each.name: each.value for each in untouched}}
+
+
+def _typed(text: str) -> str:
+    """As it was typed: a browser ends lines with CR LF, and leaves out an end of line before the first one."""
+    return text.replace("\r\n", "\n").removeprefix("\n")
 
 
 async def save(
@@ -92,8 +130,11 @@ async def _unconfirmed(request: PageRequest, edit: Edit) -> Reply | None:
     if form.get("do") == "save" and is_same:
         return None
     steps = await _plan(request, edit)
-    entries = await request.call("list_audit", record=edit.name, order="newest", per_page="10")
+    most = str(request.at_most(_MOST_ENTRIES))
+    entries = (await request.call("list_audit", record=edit.name, order="newest", per_page=most)).data
     kind = edit.resource[:-1]
+    changes = [] if is_same else [each for each in entries if each["action"].startswith(f"{kind}.")]
+    before = {} if is_same else values_when_opened(form)
     return request.page(
         "confirm.html",
         status=200 if is_same else _CONFLICT,
@@ -101,8 +142,9 @@ async def _unconfirmed(request: PageRequest, edit: Edit) -> Reply | None:
         kind=kind,
         steps=steps,
         is_same=is_same,
-        conflict=[] if is_same else _conflict(form.get("opened", ""), edit),
-        change=next((each for each in entries.data if each["action"].startswith(f"{kind}.")), None),
+        conflict=_conflict(before, edit, changes),
+        pause=_pause(before, edit, changes),
+        change=changes[0] if changes else None,
         etag=edit.stored.etag,
         opened=form.get("opened", "") if is_same else opened(edit.now),
         kept={each.name: each.value for each in edit.typed if each.kind not in ("secret", "json")} | edit.kept,
@@ -167,15 +209,24 @@ def _amount(field: Input | None, text: str) -> str:
     return amount if amount.endswith(" wei") or text == "0" else f"{amount} ({int(text):,} wei)"
 
 
-def _conflict(given: str, edit: Edit) -> list[tuple[str, str, str, str]]:
-    """What somebody else has changed: each with its label, as it was, as it is, and as it was typed."""
-    try:
-        before = msgspec.json.decode(given or "{}", type=dict[str, str])
-    except msgspec.DecodeError:
-        raise BadRequest("the form cannot be read: load the page again") from None
-    typed = {each.name: each.value for each in edit.typed}
+def _conflict(before: Mapping[str, str], edit: Edit, changes: Sequence[Json]) -> list[Difference]:
+    """What somebody else has changed, in the order of the form. `changes`: entries of the audit log, newest first."""
+    now, typed = ({each.name: each.value for each in inputs} for inputs in (edit.now, edit.typed))
+    names = [each for each in dict.fromkeys([*now, *before]) if before and each != _PAUSED]
     return [
-        (each.label, before.get(each.name, ""), each.value, typed.get(each.name, before.get(each.name, "")))
-        for each in edit.now
-        if before and each.value != before.get(each.name, "")
+        Difference(label_of(name), was, theirs, typed.get(name, ""), _newest(changes, name))
+        for name, was, theirs in ((name, before.get(name, ""), now.get(name, "")) for name in names)
+        if was != theirs
     ]
+
+
+def _pause(before: Mapping[str, str], edit: Edit, changes: Sequence[Json]) -> Json | None:
+    """The entry of the pause, or of its end, since the form was opened. None: there was none."""
+    now = next((each.value for each in edit.now if each.name == _PAUSED), "")
+    return _newest(changes, _PAUSED) if before and before.get(_PAUSED, "") != now else None
+
+
+def _newest(changes: Sequence[Json], name: str) -> Json | None:
+    """The newest entry that changed a field: of one in a list, such as `rpc_urls[0].url`, the list."""
+    field = name.partition("[")[0]
+    return next((each for each in changes if field in (each.get("after") or ())), None)

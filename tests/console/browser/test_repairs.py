@@ -195,9 +195,10 @@ def test_a_conflict_shows_only_what_differs_and_names_who_changed_it(page: Page,
     page.locator('[name="name"]').fill("Mine")
     page.get_by_role("button", name="Show the changes").click()
     shown = page.get_by_role("alert")
-    expect(shown).to_contain_text("relayer.paused, is by token:root")
+    expect(shown).to_contain_text("It was paused by token:root")
     cells = [row.locator("td").all_text_contents() for row in shown.locator("tbody tr").all()]
-    assert cells == [["Name", name, "Theirs", "Mine"], ["Paused", "–", "true", "–"]]
+    assert [[each.partition(" by ")[0] for each in row] for row in cells] == [["Name", name, "Theirs", "Mine"]]
+    expect(shown.locator("td").nth(2)).to_contain_text("Theirs by token:root")
     assert served.ask("GET", "/admin/v1/relayers/sepolia-1").json["data"]["name"] == "Theirs"
     served.ask("POST", "/admin/v1/relayers/sepolia-1/resume")
 

@@ -18,7 +18,7 @@ import msgspec
 from relaydeck.api.list_filters import NETWORK_FAILS
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.console.admin_calls import Json, Result
-from relaydeck.console.confirmation import Edit, opened, planned, save
+from relaydeck.console.confirmation import Edit, followed, opened, planned, save, values_when_opened
 from relaydeck.console.forms import (
     Input,
     filled,
@@ -67,6 +67,7 @@ _NODE = {
 }
 _TOKENS = "As in an apply file, each with its rate."
 _MOST_NODES = 64
+_NODES = "rpc_urls["  # begins the names of the fields of nodes
 _FIRST = ("name", "chain", "chain_id", "native_symbol", "fee_model")
 _FIELDS = [each.name for each in settable_fields(Network) if each.name != "name"]
 
@@ -229,7 +230,7 @@ def _read_form(request: PageRequest, name: str) -> _Form:
             known = msgspec.json.decode(carried(request.operator.secret, sealed))
         except BadRequest:
             is_lost = True
-    values = {each: value for each, value in form.items() if not each.startswith("rpc_urls[")}
+    values = {each: value for each, value in form.items() if not each.startswith(_NODES)}
     for number in range(_MOST_NODES):
         url, weight, headers = (form.get(f"rpc_urls[{number}].{each}", "").strip() for each in _NODE)
         if url:
@@ -387,12 +388,34 @@ async def _save(request: PageRequest, form: _Form) -> Reply:
 
 async def _edit_of(request: PageRequest, form: _Form, stored: Result) -> Edit:
     """Raises RequestError."""
+    now = _form_of(stored.data)
+    form = _followed(form, now)
     document, mistakes = form.document(stored.data)
     if mistakes:
         await planned(request, "networks", form.name, document, mistakes)
     patch = merge_patch({each: value for each, value in stored.data.items() if each in _FIELDS}, document)
     if "rpc_urls" not in stored.data and not form.nodes:
         patch.pop("rpc_urls")
-    typed, now = submitted(form.inputs, form.values), _form_of(stored.data)
+    typed = submitted(form.inputs, form.values)
     path, sealed = path_to("networks", form.name, "edit"), form.sealed(request.operator.secret)
     return Edit("networks", stored, patch, typed, submitted(now.inputs, now.values), path, sealed)
+
+
+def _followed(form: _Form, now: _Form) -> _Form:
+    """The form, with what is stored now in what is as it was when the form was opened. Nodes follow together.
+
+    One that somebody else adds or removes moves those behind it: a row alone says nothing about its node. Raises
+    BadRequest.
+    """
+    inputs = [each for each in submitted(now.inputs, now.values) if not each.name.startswith(_NODES)]
+    values, before = followed(form.values, inputs), values_when_opened(form.values)
+    has_typed_header = any("value" in each for node in form.nodes for each in node.get("headers", ()))
+    if not before or has_typed_header or _rows(values) != _rows(before):
+        return form._replace(values=values)
+    others = {name: value for name, value in values.items() if not name.startswith(_NODES)}
+    return form._replace(values=others | _rows(now.values), nodes=now.nodes)
+
+
+def _rows(values: Mapping[str, str]) -> dict[str, str]:
+    """Those of nodes, as far as they are filled in."""
+    return {name: value for name, value in values.items() if name.startswith(_NODES) and value}

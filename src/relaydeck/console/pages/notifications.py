@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.chart import attempts_chart
-from relaydeck.console.confirmation import Edit, opened, save
+from relaydeck.console.confirmation import Edit, followed, opened, save
 from relaydeck.console.forms import document_of, filled, inputs_of, new_document, refused, submitted, without_others
 from relaydeck.console.page_request import RELAYERS, PageRequest, deletion, get, post
 from relaydeck.console.pages.apply import carried, carry
@@ -139,10 +139,11 @@ async def edit(request: PageRequest) -> Reply:
 
 
 async def _edit_of(request: PageRequest, choice: str, key: str | None, stored: Result) -> Edit:
-    form, name = request.form, request.identifier
+    now, name = filled(_EDITED, stored.data), request.identifier
+    form = followed(request.form, now)
     change: Json = without_others(document_of(_EDITED, form), stored.data) | ({} if key is None else {_KEY: key})
     return Edit(
-        *("notifications", stored, change, submitted(_EDITED, form), filled(_EDITED, stored.data)),
+        *("notifications", stored, change, submitted(_EDITED, form), now),
         path_to("notifications", name),
         carry(request.operator.secret, key) if key and choice == "replace" else "",
         {"key": choice},

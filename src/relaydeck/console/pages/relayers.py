@@ -12,7 +12,7 @@ from relaydeck.api.list_filters import PROBLEMS
 from relaydeck.api.operations import BY_NAME
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.chart import SPANS, balance_chart
-from relaydeck.console.confirmation import Edit, opened, save
+from relaydeck.console.confirmation import Edit, followed, opened, save
 from relaydeck.console.forms import (
     Input,
     document_of,
@@ -183,12 +183,15 @@ async def _edit_page(request: PageRequest, etag: str, opened: str, inputs: list[
 async def edit(request: PageRequest) -> Reply:
     form, name = request.form, request.identifier
     inputs = await _priced(request, _EDITED, form.get("network", ""))
-    typed, kept = submitted(inputs, form), (form.get("etag", ""), form.get("opened", ""))
+    kept = form.get("etag", ""), form.get("opened", "")
     if form.get("do") == "back":
-        return await _edit_page(request, *kept, typed)
+        return await _edit_page(request, *kept, submitted(inputs, form))
 
     async def edit_of(stored: Result) -> Edit:
-        change, now = _change(inputs, form, stored.data), await _stored_inputs(request, stored.data)
+        now = await _stored_inputs(request, stored.data)
+        values = followed(form, now)
+        inputs = await _priced(request, _EDITED, values.get("network", ""))
+        change, typed = _change(inputs, values, stored.data), submitted(inputs, values)
         return Edit("relayers", stored, change, typed, now, path_to("relayers", name, "edit"))
 
     try:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from relaydeck.console.admin_calls import Json, Result
-from relaydeck.console.confirmation import Edit, opened, save
+from relaydeck.console.confirmation import Edit, followed, opened, save
 from relaydeck.console.forms import Input, document_of, filled, inputs_of, new_document, refused, submitted
 from relaydeck.console.page_request import RELAYERS, PageRequest, act, deletion, get, post
 from relaydeck.console.rendering import path_to, redirect
@@ -82,11 +82,15 @@ async def edit(request: PageRequest) -> Reply:
         return await show(request, inputs=typed, **sent)
 
     async def edit_of(stored: Result) -> Edit:
-        patch = {"labels": dict.fromkeys(stored.data.get("labels", ())) | (document_of(_LABELS, form)["labels"] or {})}
+        now = filled(_LABELS, stored.data)
+        values = followed(form, now)
+        patch = {
+            "labels": dict.fromkeys(stored.data.get("labels", ())) | (document_of(_LABELS, values)["labels"] or {})
+        }
         problems = [label_problem(each) for pair in patch["labels"].items() for each in pair if each is not None]
         if wrong := [each for each in problems if each]:
             raise MistakenRecord([("labels", wrong[0])])
-        return Edit("signers", stored, patch, typed, filled(_LABELS, stored.data), path_to("signers", name))
+        return Edit("signers", stored, patch, submitted(_LABELS, values), now, path_to("signers", name))
 
     try:
         found = await save(request, "signers", edit_of)
