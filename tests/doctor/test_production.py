@@ -76,6 +76,16 @@ def test_without_a_database_the_other_checks_are_made(home: Path) -> None:
     assert list(found(Settings(home=home))) == SUBJECTS[:3]
 
 
+@pytest.mark.parametrize("key", ["", "x" * 256])
+def test_a_master_key_that_cannot_be_read_does_not_end_the_checks(home: Path, tmp_path: Path, key: str) -> None:
+    """A folder, and a name that is too long: as a file of another user, which root may read."""
+    with opened(home):
+        path = tmp_path / "keys" / key
+    shown = found(Settings(home=home, master_key_file=path))
+    assert list(shown) == SUBJECTS
+    assert shown["master key"] == Finding("ok", "master key", f"{path} is outside the home")
+
+
 def test_a_running_service_and_its_scrapes(home: Path) -> None:
     make_token(home, "t")
     with Running(home, "--host", "127.0.0.1") as running:

@@ -46,11 +46,12 @@ def doctor(production: bool, as_json: bool) -> None:
 
 
 def _production() -> Iterator[Finding]:
+    from relaydeck.doctor.machine import home_finding
     from relaydeck.doctor.production import production_findings
 
     try:
         settings = read_settings()
     except OperatorError:
         return  # which the first checks have found
-    if settings.home.is_dir():
+    if home_finding(settings.home).result == "ok":
         yield from production_findings(settings)

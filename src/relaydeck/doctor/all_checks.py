@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from relaydeck.doctor import Finding
 from relaydeck.doctor.database import database_findings
-from relaydeck.doctor.machine import Machine, home_finding, limits_findings, machine_findings
+from relaydeck.doctor.machine import Machine, home_finding, limits_findings, machine_findings, permission_findings
 from relaydeck.doctor.nodes import fault_findings
 from relaydeck.errors import operator_words
 from relaydeck.quantities import counted
@@ -25,6 +25,7 @@ def findings(settings: Settings, machine: Machine, progress: ShowProgress = with
     yield home
     if home.result == "FAIL":
         return
+    yield from _guarded("permissions", permission_findings(settings, machine))
     yield from _guarded("machine", machine_findings(settings, machine))
     yield from _guarded("shared limits", limits_findings(settings))
     yield from _guarded("database", database_findings(settings, machine.now, progress))

@@ -75,7 +75,6 @@ def home_finding(home: Path) -> Finding:
 
 
 def machine_findings(settings: Settings, machine: Machine) -> Iterator[Finding]:
-    yield from _permissions(settings, machine)
     yield _disk(settings, machine)
     yield _clock(settings, machine.now())
     if silent := read_silent(settings.run_folder.glob("metrics-*")):
@@ -84,7 +83,7 @@ def machine_findings(settings: Settings, machine: Machine) -> Iterator[Finding]:
         yield Finding("FAIL", "workers", f"{silence(len(silent))}; {remedy}")
 
 
-def _permissions(settings: Settings, machine: Machine) -> Iterator[Finding]:
+def permission_findings(settings: Settings, machine: Machine) -> Iterator[Finding]:
     expected = [("home", settings.home, 0o700), ("master key", settings.master_key_path, 0o600)]
     if isinstance(settings.database, Path):
         expected.append(("database", settings.database, 0o600))

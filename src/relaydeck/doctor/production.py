@@ -41,7 +41,7 @@ def production_findings(settings: Settings, now: Callable[[], float] = time.time
     yield from _running(settings)
     path, rate = settings.master_key_path, settings.rate_limit_per_second
     outside = not path.resolve().is_relative_to(settings.home.resolve())
-    wrapped = path.exists() and is_wrapped(path.read_text("ascii", "replace"))
+    wrapped = _is_wrapped(path)
     where = (
         f"{path} is {'outside' if outside else 'in'} the home{', and a key system has wrapped it' if wrapped else ''}"
     )
@@ -56,8 +56,16 @@ def production_findings(settings: Settings, now: Callable[[], float] = time.time
         with closing(open_reader_at(settings.database)) as database, database.snapshot():
             if schema_version(database) == newest_version():
                 yield from _stored(database, settings, int(now()))
-    except (OperatorError, StoreError):
+    except (OperatorError, StoreError, OSError):
         return  # the check of the database says why
+
+
+def _is_wrapped(path: Path) -> bool:
+    """False for a file that this user cannot read: the ordinary checks of permissions and the master key say so."""
+    try:
+        return is_wrapped(path.read_text("ascii", "replace"))
+    except OSError:
+        return False
 
 
 def _graded(subject: str, remark: str, is_right: bool, remedy: str, otherwise: Result = "warn") -> Finding:
