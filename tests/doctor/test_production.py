@@ -20,7 +20,10 @@ from tests.support.seeding import issue, opened
 
 PAGE = Path(__file__).parents[2] / "docs" / "production.md"
 DAY = 86_400
-SUBJECTS = ["master key", "backup", "rate limit", "retention", "plain signers", "owner tokens", "webhooks"]
+SUBJECTS = [
+    *("master key", "backup", "rate limit"),
+    *("retention", "plain signers", "owner tokens", "protections", "webhooks"),
+]
 REMEDY = "; pass --tls-cert and --tls-key, or put a TLS proxy in front and name it in RELAYDECK_TRUSTED_PROXIES"
 
 
@@ -46,6 +49,7 @@ def test_a_home_that_is_not_ready(home: Path) -> None:
         "retention": "warn",
         "plain signers": "warn",
         "owner tokens": "warn",
+        "protections": "warn",
         "webhooks": "warn",
     }
     assert shown["owner tokens"].remark.startswith("without an expiry: 'boss', 'root'; ")
@@ -55,6 +59,8 @@ def test_a_home_that_is_not_ready(home: Path) -> None:
 
 
 def test_a_home_that_is_ready(home: Path, tmp_path: Path) -> None:
+    make_token(home, "brief", "--expires", "1d")
+    assert run_command(home, "protection", "create", "keys", "--kind", "signer").returncode == 0
     with opened(home):
         key = (home / "master.key").rename(tmp_path / "key")
     (home / "last-backup").touch()
@@ -69,6 +75,18 @@ def test_a_home_that_is_ready(home: Path, tmp_path: Path) -> None:
 def test_a_token_of_an_owner_that_expires(home: Path) -> None:
     issue(home, "boss", "owner", lasts=DAY)
     assert found(Settings(home=home))["owner tokens"] == Finding("ok", "owner tokens", "without an expiry: none")
+
+
+def test_protections_are_counted(home: Path) -> None:
+    with opened(home):
+        remark = (
+            "0 protections of records; one person can change any record alone: 'relaydeck protection create' says which"
+            " need a second one"
+        )
+    assert found(Settings(home=home))["protections"] == Finding("warn", "protections", remark)
+    assert run_command(home, "protection", "create", "keys", "--kind", "signer").returncode == 0
+    remark = "1 protection of records"
+    assert found(Settings(home=home))["protections"] == Finding("ok", "protections", remark)
 
 
 def test_without_a_database_the_other_checks_are_made(home: Path) -> None:

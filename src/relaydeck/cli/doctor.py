@@ -27,7 +27,8 @@ def doctor(production: bool, as_json: bool) -> None:
     On a server: checks whether it answers and accepts the token, then shows what the same checks find on its machine.
 
     With --production, on the machine of the home and with the settings of the service: also whether it is ready for
-    production (TLS, master key, backups, alerts, rate limit, retention, plain signers, owner tokens, webhooks).
+    production (TLS, master key, backups, alerts, rate limit, retention, plain signers, owner tokens, protections,
+    webhooks).
 
     Reports each problem with what to do about it. Changes nothing. Exits 1 if a check fails.
     """

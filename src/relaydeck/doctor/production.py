@@ -29,6 +29,7 @@ _BACKUP_SECONDS, _AUDIT_SECONDS = 2 * 86_400, 365 * 86_400
 _CERTIFICATE = "pass --tls-cert and --tls-key, or put a TLS proxy in front and name it in RELAYDECK_TRUSTED_PROXIES"
 _KEY = "who loses or copies the folder has both; keep a copy elsewhere, or move it and set RELAYDECK_MASTER_KEY_FILE"
 _PLAIN = "the database and the master key give their keys away; use a key system for what is worth something"
+_UNPROTECTED = "one person can change any record alone: 'relaydeck protection create' says which need a second one"
 _OWNERS = (
     "relaydeck token create NAME --kind owner --expires 30d, then revoke the old one; a token named console-ACCOUNT is"
     " made for links to the console: 'relaydeck token revoke' ends it and its sessions, and the next link makes another"
@@ -101,6 +102,9 @@ def _stored(database: Reader, settings: Settings, now: int) -> Iterator[Finding]
     owners = [repr(row.name) for row in database.read(sql, roles)]
     remark = f"without an expiry: {first_few(owners, _MOST_NAMED) or 'none'}"
     yield _graded("owner tokens", remark, not owners, _OWNERS)
+    protections: int = database.read("SELECT count(*) AS total FROM protections")[0].total
+    remark = f"{counted(protections, 'protection')} of records"
+    yield _graded("protections", remark, protections > 0, _UNPROTECTED)
     unsigned = [repr(row.name) for row in database.read(_OPEN)]
     remark = f"without a signing key: {first_few(unsigned, _MOST_NAMED) or 'none'}"
     yield _graded("webhooks", remark, not unsigned, "a receiver cannot tell who sent an event: set signing_key")
