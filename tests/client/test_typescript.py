@@ -16,7 +16,7 @@ from clients.typescript import make_types
 from clients.typescript.make_types import HERE, build
 from tests.client.conftest import serve
 from tests.support.released import released
-from tests.support.running import Running
+from tests.support.running import Running, free_port
 
 pytestmark = [pytest.mark.prove, pytest.mark.parallel]  # tsc takes as long as hundreds of other tests
 
@@ -47,6 +47,12 @@ const main = async () => {
   await relaydeck.api("updateNotification", mistyped).catch(refused);
   const nobody = new r.Relaydeck("http://127.0.0.1:9", { token: "t", attempts: 2, firstPause: 1 });
   await nobody.api("listSigners").catch((error) => say([error.name, error.uncertain]));
+  const unset = { token: process.env.TOKEN, attempts: undefined, timeout: undefined, fetch: undefined };
+  say((await new r.Relaydeck(process.env.ADDRESS, unset).api("listSigners")).data.length);
+  for (const address of [process.env.REFUSING, process.env.ADDRESS.replace("http:", "https:")]) {
+    const failing = new r.Relaydeck(address, { ...unset, firstPause: 1 });
+    await failing.api("listSigners").catch((error) => say([error.message, error.cause.cause.code.slice(0, 7)]));
+  }
   const [headers, body] = JSON.parse(process.env.MESSAGE);
   const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
   say((await r.verifyWebhook(headers, body, ["another", key], { now: 1000 })).type);
@@ -66,6 +72,9 @@ RESULTS = [
     ["ApiError", 404, "Relayer with ID no one not found"],
     [400, "Bad Request", "unknown field"],
     ["TransportError", True],
+    1,
+    ["the connection failed", "ECONNRE"],
+    ["the connection failed", "ERR_SSL"],
     "relayer.paused",
     ["WebhookError", "the message does not have exactly one header webhook-id"],
     ["WebhookError", "no signature of the message was made with a known key"],
@@ -130,6 +139,7 @@ def test_it_calls_a_live_service(project: Path, service: Running) -> None:
     changed = service.ask("PATCH", "/admin/v1/relayers/sepolia-1", {"policies": {"gas_price_cap": 1}})
     assert changed.status == 200
     given = {"ADDRESS": f"http://127.0.0.1:{service.port}/", "TOKEN": service.token, "MESSAGE": signed_message()}
+    given["REFUSING"] = f"http://127.0.0.1:{free_port()}"
     done = subprocess.run(
         [make_types.node_command(), project.name],
         cwd=project.parent,

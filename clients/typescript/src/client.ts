@@ -76,7 +76,8 @@ export class Relaydeck {
     this.#base = address.origin + address.pathname.replace(/\/+$/, "");
     this.#token = settings.token;
     const defaults = { attempts: 4, timeout: 30_000, firstPause: 100, fetch: globalThis.fetch.bind(globalThis) };
-    this.#settings = { ...defaults, ...settings };
+    const given = Object.entries(settings).filter(([, value]) => value !== undefined); // which would replace a default
+    this.#settings = { ...defaults, ...Object.fromEntries(given) };
   }
 
   /** An operation of `/api/v1`. */
@@ -153,7 +154,8 @@ export class Relaydeck {
       return { failure: errorOf(response.status, response.headers, text) };
     } catch (error) {
       if (options.signal?.aborted) throw error;
-      return { failure: new TransportError(timeout.aborted ? "the service did not answer in time" : "the connection failed") };
+      const message = timeout.aborted ? "the service did not answer in time" : "the connection failed";
+      return { failure: new TransportError(message, { cause: error }) };
     }
   }
 

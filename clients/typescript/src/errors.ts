@@ -1,11 +1,11 @@
 // Every way a call can fail. `uncertain` is true where the service may still have made the change.
 
-/** No complete response arrived: the connection failed, or the time for one attempt ran out. */
+/** No complete response arrived: the connection failed (`cause` is the error of `fetch`), or the time for one attempt ran out. */
 export class TransportError extends Error {
   readonly uncertain = true;
 
-  constructor(message: string) {
-    super(message);
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
     this.name = "TransportError";
   }
 }
