@@ -251,3 +251,70 @@ def test_a_bound_driver_names_its_type(tmp_path: Path) -> None:
         for path in ("/signers", "/signers/new", "/signers/cloud"):
             assert "AWS KMS (provider_a_kms)" in plain(person.get(path)), path
         assert "Vault KV (provider_c)" in plain(person.get("/signers/new?type=provider_c"))
+
+
+def test_all_mistakes_of_a_new_notification_are_at_their_fields(served: Running, operator: Operator) -> None:
+    typed = {"id": " ", "url": "ftp://x", "labels": "=b"}
+    answer = operator.post("/notifications", typed)
+    assert (answer.status, problems(answer)) == (400, {"id": "Fill this in.", "url": URL_EXPECTED, "labels": LABEL})
+    taken = operator.post("/notifications", typed | {"id": "pager", "url": "https://one.example"})
+    assert (taken.status, problems(taken)) == (400, {"id": "Is the id of another notification.", "labels": LABEL})
+
+
+def test_all_mistakes_of_a_changed_notification_are_at_their_fields(served: Running, operator: Operator) -> None:
+    typed = {"url": "ftp://x", "labels": "=b", "key": "replace", "signing_key": "", "etag": "*"}
+    answer = operator.post("/notifications/pager", typed)
+    assert (answer.status, problems(answer)) == (400, {"url": URL_EXPECTED, "labels": LABEL})
+    group = answer.body.decode().partition("<legend>Signing key")[2].partition("</fieldset>")[0]
+    assert '<p class="problem" role="alert">Type the new signing key, or choose to remove the present one.</p>' in group
+    assert answer.body.decode().count('class="problem" role="alert"') == 3
+
+
+URL_EXPECTED = "Must begin with http:// or https://."
+LABEL = (
+    '"": is not the key of a label, which must have 1 to 63 characters: letters and digits of ASCII, and between them'
+    " also `-`, `_`, `.` and `/`."
+)
+
+
+def test_all_mistakes_of_a_new_signer_are_at_their_fields(served: Running, operator: Operator) -> None:
+    typed = {"type": "provider_c", "id": "ops", "config.secret_id": "planted"}
+    answer = operator.post("/signers", typed)
+    assert (answer.status, problems(answer), "planted" in answer.body.decode()) == (
+        400,
+        {
+            "id": "Is the id of another signer.",
+            "config.address": "Fill this in.",
+            "config.key_name": "Fill this in.",
+            "config.role_id": "Fill this in.",
+        },
+        False,
+    )
+    kms = {"type": "provider_b_kms", "config.key": "no JSON", "config.service_account": '{"client": "x"}'}
+    assert problems(operator.post("/signers", kms)) == {"config.key": "Enter a JSON object."}
+
+
+def test_a_taken_id_of_a_relayer_is_at_its_field_with_all_other_mistakes(operator: Operator) -> None:
+    typed = FORM | {"id": "sepolia-1", "network_type": "evm", "network": "nowhere"}
+    answer = operator.post("/relayers", typed)
+    assert (answer.status, problems(answer)) == (
+        400,
+        {"id": "Is the id of another relayer.", "network": "There is no such network."},
+    )
+
+
+def test_all_mistakes_of_a_new_token_are_at_their_fields(served: Running, operator: Operator) -> None:
+    typed = {"name": " ", "kind": "emperor", "expires": "soon", "labels": "team", "addresses": "x", "rate": "many"}
+    answer = operator.post("/tokens", typed)
+    found = re.findall(r'role="alert" id="(\w+)-problem">(.*?)</span>', answer.body.decode())
+    expected = {
+        "name": "Fill this in.",
+        "kind": "Choose one of api, readonly, viewer, operator, editor, owner, admin.",
+        "expires": "Enter a number and a unit: 45m, 12h, 30d or 8w.",
+        "labels": "Enter labels such as team=payments.",
+        "addresses": "Enter addresses such as 10.0.0.5 or CIDR ranges such as 10.0.0.0/8, separated by commas.",
+        "rate": "Enter a whole number of requests per second, such as 50.",
+    }
+    assert (answer.status, dict(found)) == (400, expected)
+    taken = operator.post("/tokens", {"name": "root", "kind": "readonly"})
+    assert "Is the name of another token." in plain(taken)

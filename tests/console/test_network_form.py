@@ -170,6 +170,7 @@ def test_all_mistakes_are_shown_at_once_each_at_its_field(served: Running, opera
     answer = fill(operator, "/networks/new", "plan", typed)
     assert answer.status == 400
     assert problems(answer) == {
+        "name": "Is the name of another network.",
         "chain_id": "Expected an integer from 1 to 9223372036854775807, found a string.",
         "native_symbol": "Fill this in.",
         "rpc_urls[0].url": "Must begin with http://, https://, ws:// or wss://.",
@@ -283,16 +284,16 @@ def test_a_change_by_somebody_else_is_shown_before_it_is_replaced(served: Runnin
 
 
 def test_nodes_that_were_not_touched_follow_those_that_somebody_else_saved(served: Running, operator: Operator) -> None:
-    path = made(operator, "moved", **{"rpc_urls[0].headers": f"Authorization: {KEY}"})
+    path = made(operator, "shifted", **{"rpc_urls[0].headers": f"Authorization: {KEY}"})
     page = operator.get(path)
-    (first,) = record(served, "moved")["rpc_urls"]
+    (first,) = record(served, "shifted")["rpc_urls"]
     nodes = [{"url": "https://new.example", "weight": 2}, first]
-    assert served.ask("PATCH", "/admin/v1/networks/moved", {"rpc_urls": nodes}).status == 200
+    assert served.ask("PATCH", "/admin/v1/networks/shifted", {"rpc_urls": nodes}).status == 200
     stopped = press(operator, path, page, "plan", quorum="2")
     assert "https://new.example by token:root" in plain(stopped)
     assert press(operator, path, stopped, "save").status == 303
-    assert [each["url"] for each in record(served, "moved")["rpc_urls"]] == ["https://new.example", first["url"]]
-    assert headers_of(served, "moved") == [[], [("Authorization", KEY)]]
+    assert [each["url"] for each in record(served, "shifted")["rpc_urls"]] == ["https://new.example", first["url"]]
+    assert headers_of(served, "shifted") == [[], [("Authorization", KEY)]]
 
 
 def test_a_header_that_was_typed_is_a_change_of_the_nodes(served: Running, operator: Operator) -> None:

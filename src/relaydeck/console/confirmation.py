@@ -16,8 +16,9 @@ from msgspec import UNSET
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.forms import Input, label_of, text_of
 from relaydeck.console.page_request import PageRequest
-from relaydeck.errors import BadRequest, MistakenRecord, NotPossible, OutOfDate
+from relaydeck.errors import BadRequest, MistakenRecord, NotPossible, OutOfDate, RecordExists
 from relaydeck.http.pipeline import Reply
+from relaydeck.identifiers import new_identifier
 from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, Resource, settable_fields
 from relaydeck.provisioning.document import RecordDocument, merged
 from relaydeck.provisioning.plan import FieldChange, Step, shown_labels
@@ -28,6 +29,7 @@ from relaydeck.store.open_store import Store
 
 _CONFLICT = 412
 _MOST_ENTRIES = 100  # of the audit log, to find who changed a field
+_GENERATED = ("signers", "relayers")  # have an id made for them, unless one is given
 _PAUSED = "paused"  # no field of a form: it has a button of its own
 
 
@@ -166,6 +168,23 @@ async def planned(
     if found:
         raise MistakenRecord(found)
     return step
+
+
+async def create(
+    request: PageRequest, resource: Resource, document: Json, mistakes: Iterable[tuple[str, str]] = ()
+) -> Result:
+    """Create a record. Raises MistakenRecord, with these mistakes and all others: a taken identity is one of them."""
+    identity, word, found = IDENTITY[resource], resource[:-1], list(mistakes)
+    name, taken = document.get(identity, ""), (identity, f"is the {identity} of another {word}")
+    if is_taken := bool(name) and await request.read(lambda store: _stored(store).exists(resource, name)):
+        found.append(taken)
+    if is_taken or (not name and resource in _GENERATED):  # planned under another name: it must not change what exists
+        name = new_identifier()
+    await planned(request, resource, name, document | ({identity: name} if name else {}), found)
+    try:
+        return await request.call(f"create_{word}", document=document)
+    except RecordExists:  # outside the scope of the session, or made at this moment
+        raise MistakenRecord([taken]) from None
 
 
 def _stored(store: Store) -> Stored:

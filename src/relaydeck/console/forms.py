@@ -231,6 +231,9 @@ def _said(field: Input, within: str, problem: str) -> str:
     """`within`: the part of the field that is wrong; empty: the whole field."""
     if field.kind == "amount":
         return field.example
+    if field.kind == "json":
+        return "Enter a JSON object."
+    problem = problem.removesuffix(".")
     return f"{within}: {problem}." if within else f"{problem[0].upper()}{problem[1:]}."
 
 

@@ -19,6 +19,7 @@ from relaydeck.api.list_filters import NETWORK_FAILS
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.confirmation import Edit, followed, opened, planned, save, values_when_opened
+from relaydeck.console.confirmation import create as create_record
 from relaydeck.console.forms import (
     Input,
     filled,
@@ -373,10 +374,7 @@ async def _create(request: PageRequest, form: _Form) -> Reply:
     """Raises RequestError."""
     document, mistakes = form.document({})
     name = form.values.get("name", "").strip()
-    step = await planned(request, "networks", name, document, mistakes)
-    if step is None or step.action != "create":
-        raise MistakenRecord([("name", "is the name of another network")])
-    await request.call("create_network", document=document)
+    await create_record(request, "networks", document, mistakes)
     return redirect(f"{path_to('networks', name)}?done=created")
 
 

@@ -5,17 +5,18 @@ import secrets
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 from urllib.parse import quote
 
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.chart import attempts_chart
-from relaydeck.console.confirmation import Edit, followed, opened, save
+from relaydeck.console.confirmation import Edit, followed, opened, planned, save
+from relaydeck.console.confirmation import create as create_record
 from relaydeck.console.forms import document_of, filled, inputs_of, new_document, refused, submitted, without_others
 from relaydeck.console.page_request import RELAYERS, PageRequest, deletion, get, post
 from relaydeck.console.pages.apply import carried, carry
 from relaydeck.console.rendering import path_to, redirect
-from relaydeck.console.request import reason_of
-from relaydeck.errors import BadRequest, RequestError
+from relaydeck.errors import BadRequest, MistakenRecord, RequestError
 from relaydeck.http.pipeline import Reply
 from relaydeck.notifications.delivery_queries import ReceiverHealth, failing_receivers, read_health
 from relaydeck.notifications.model import Notification
@@ -40,6 +41,7 @@ _SHORT = "The signing key has fewer than 24 bytes and may be guessed. A random o
 _UNSEEN_KEY = "If you sent the form twice, a random key was saved that you did not see: save again for another."
 _LOST_KEY = "Type the signing key again: it was typed before you signed in anew."
 _KEY = "signing_key"
+Mistakes = list[tuple[str, str]]  # each with its field
 _BOTH_SIGN = "; for a day, the present one signs as well"
 _DONE = {  # by choice
     "generate": "{} a random one, which is shown once",
@@ -68,9 +70,9 @@ async def show_new(request: PageRequest) -> Reply:
 async def create(request: PageRequest) -> Reply:
     form = request.form
     try:
-        choice, key = _key_choice(request)
+        choice, key, mistakes = _key_choice(request)
         document = new_document(_NEW, form) | {"type": "webhook"} | ({_KEY: key} if key else {})
-        created = await request.call("create_notification", document=document)
+        created = await create_record(request, "notifications", document, mistakes)
     except RequestError as error:
         return request.page("notification_new.html", **refused(_NEW, form, error))
     if choice == "generate":
@@ -90,9 +92,9 @@ def _is_short(key: str | None) -> bool:
 
 @get("/notifications/{id}", shows=(*RELAYERS, "notifications", "deliveries"))
 async def show(
-    request: PageRequest, status: int = 200, problem: str = "", *, is_typed: bool = False, new_key: str = ""
+    request: PageRequest, status: int = 200, *, is_typed: bool = False, new_key: str = "", **given: Any
 ) -> Reply:
-    """`is_typed`: the form has what was sent. `new_key`: shown once."""
+    """`is_typed`: the form has what was sent. `new_key`: shown once. `given`: of a form that was refused."""
     name = request.identifier
     found = await request.call("get_notification", name)
     used = await request.used_by("notification_id", name)
@@ -100,14 +102,14 @@ async def show(
     pending: Json = {"notification_id": name, "state": "pending", "per_page": str(_MOST_WAITING)}
     waiting = await request.call("list_deliveries", **pending)
     health = await _health(request)
+    inputs = submitted(_EDITED, request.form) if is_typed else filled(_EDITED, found.data)
+    form: Json = {"inputs": inputs, "problem": "", "key_problem": ""}
     return request.page(
         "notification.html",
         status=status,
         notification=found.data,
         etag=request.form.get("etag", "") if is_typed else found.etag,
         opened=request.form.get("opened", "") if is_typed else opened(filled(_EDITED, found.data)),
-        inputs=submitted(_EDITED, request.form) if is_typed else filled(_EDITED, found.data),
-        problem=problem,
         new_key=new_key,
         previous_until=await _previous_key(request),
         choice=request.form.get("key", "keep") if is_typed else "keep",
@@ -118,6 +120,7 @@ async def show(
         chart=attempts_chart(health.hours),
         example=_EXAMPLE,
         hint=_HINTS.get(request.query.get("hint", "")),
+        **form | given,
     )
 
 
@@ -126,11 +129,11 @@ async def edit(request: PageRequest) -> Reply:
     form, name = request.form, request.identifier
     if form.get("do") == "back":
         return await show(request, is_typed=True)
+    choice, key, mistakes = _key_choice(request)
     try:
-        choice, key = _key_choice(request)
-        found = await save(request, "notifications", partial(_edit_of, request, choice, key))
+        found = await save(request, "notifications", partial(_edit_of, request, choice, key, mistakes))
     except RequestError as error:
-        return await show(request, error.status, reason_of(error), is_typed=True)
+        return await show(request, is_typed=True, **_refused_edit(form, error))
     if isinstance(found, Reply):
         return found
     if choice == "generate":
@@ -138,11 +141,21 @@ async def edit(request: PageRequest) -> Reply:
     return _shown(name, "saved", found, key or "")
 
 
-async def _edit_of(request: PageRequest, choice: str, key: str | None, stored: Result) -> Edit:
+def _refused_edit(form: dict[str, str], error: RequestError) -> Json:
+    """The key has more than one control: its problem is shown below them."""
+    if not isinstance(error, MistakenRecord):
+        return refused(_EDITED, form, error)
+    others = [(place, problem) for place, problem in error.mistakes if place != _KEY]
+    of_key = [problem for place, problem in error.mistakes if place == _KEY]
+    return refused(_EDITED, form, MistakenRecord(others)) | {"key_problem": " ".join(of_key)}
+
+
+async def _edit_of(request: PageRequest, choice: str, key: str | None, mistakes: Mistakes, stored: Result) -> Edit:
+    """Raises RequestError."""
     now, name = filled(_EDITED, stored.data), request.identifier
     form = followed(request.form, now)
     change: Json = without_others(document_of(_EDITED, form), stored.data) | ({} if key is None else {_KEY: key})
-    return Edit(
+    edit = Edit(
         *("notifications", stored, change, submitted(_EDITED, form), now),
         path_to("notifications", name),
         carry(request.operator.secret, key) if key and choice == "replace" else "",
@@ -150,6 +163,9 @@ async def _edit_of(request: PageRequest, choice: str, key: str | None, stored: R
         {_KEY: _done(choice, replaces=stored.data["has_signing_key"])},
         _SHORT if _is_short(key) else _UNSEEN_KEY if (choice, form.get("do")) == ("generate", "save") else "",
     )
+    if mistakes:
+        await planned(request, "notifications", name, edit.document, mistakes)
+    return edit
 
 
 def _done(choice: str, *, replaces: bool) -> str:
@@ -182,22 +198,22 @@ async def send(request: PageRequest) -> Reply:
     return redirect(f"{path_to('notifications', request.identifier)}?done=replayed")
 
 
-def _key_choice(request: PageRequest) -> tuple[str, str | None]:
-    """What becomes of the key, and the new one; None: it stays. One that was typed replaces it. Raises BadRequest."""
+def _key_choice(request: PageRequest) -> tuple[str, str | None, Mistakes]:
+    """What becomes of the key, the new one, and what is wrong. None: it stays. One that is typed replaces it."""
     form = request.form
     choice, typed = form.get("key", "keep"), form.get(_KEY, "")
     if sealed := form.get("sealed"):
         try:
             typed = carried(request.operator.secret, sealed)
         except BadRequest:
-            raise BadRequest(_LOST_KEY) from None
+            return choice, None, [(_KEY, _LOST_KEY)]
     if typed and choice in ("remove", "generate"):
-        raise BadRequest(_TWO_CHOICES)
+        return choice, None, [(_KEY, _TWO_CHOICES)]
     if choice == "replace" and not typed:
-        raise BadRequest(_NO_KEY)
+        return choice, None, [(_KEY, _NO_KEY)]
     if choice == "generate":
-        return choice, f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}"
-    return ("replace", typed) if typed else (choice, "" if choice == "remove" else None)
+        return choice, f"whsec_{base64.b64encode(secrets.token_bytes(32)).decode()}", []
+    return ("replace", typed, []) if typed else (choice, "" if choice == "remove" else None, [])
 
 
 @post("/notifications/{id}/test", "test_notification")

@@ -13,6 +13,7 @@ from relaydeck.api.operations import BY_NAME
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.chart import SPANS, balance_chart
 from relaydeck.console.confirmation import Edit, followed, opened, save
+from relaydeck.console.confirmation import create as create_record
 from relaydeck.console.forms import (
     Input,
     document_of,
@@ -157,7 +158,7 @@ async def show_new(request: PageRequest) -> Reply:
 async def create(request: PageRequest) -> Reply:
     inputs = await _priced(request, _NEW, request.form.get("network", ""))
     try:
-        created = await request.call("create_relayer", document=new_document(inputs, request.form))
+        created = await create_record(request, "relayers", new_document(inputs, request.form))
     except RequestError as error:
         return await _form_page(request, **refused(inputs, request.form, error))
     return redirect(f"{path_to('relayers', created.data['id'])}?done=created")

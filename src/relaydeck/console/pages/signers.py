@@ -4,6 +4,7 @@ from typing import Any
 
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.confirmation import Edit, followed, opened, save
+from relaydeck.console.confirmation import create as create_record
 from relaydeck.console.forms import Input, document_of, filled, inputs_of, new_document, refused, submitted
 from relaydeck.console.page_request import RELAYERS, PageRequest, act, deletion, get, post
 from relaydeck.console.rendering import path_to, redirect
@@ -125,7 +126,7 @@ async def create(request: PageRequest) -> Reply:
     inputs = _inputs(signer_type)
     try:
         document = {"config": {}, **new_document(inputs, form), "type": signer_type}
-        created = await request.call("create_signer", document=document)
+        created = await create_record(request, "signers", document)
     except RequestError as error:
         return _form_page(request, signer_type, **refused(inputs, form, error))
     hint = "&hint=1" if created.notes else ""
