@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from relaydeck.admin.problems import read_problems
@@ -14,8 +15,11 @@ from relaydeck.notifications.model import EventKind
 from relaydeck.relayers import balance_history, snapshots
 from relaydeck.relayers.balance_history import BalancePeriod
 from relaydeck.relayers.snapshots import Incident, NodeProblem, StoredRunway
-from relaydeck.signers import check_results
+from relaydeck.scope import Scope
+from relaydeck.secret import Secret
+from relaydeck.signers import check_results, signer_changes
 from relaydeck.signers.check import SignerCheck
+from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.open_store import Store
 from tests.console.conftest import Operator, plain
 from tests.support.running import Running, eventually, run_command
@@ -40,7 +44,7 @@ def trouble(store: Store, incident: Incident, *names: str, change: str = "paused
 
 
 def found(store: Store, now: int = 0) -> list[FleetProblem]:
-    return read_problems(store.database.read, now, None)
+    return read_problems(store.database.read, now, None).found
 
 
 def test_a_fleet_without_a_problem(store: Store) -> None:
@@ -131,6 +135,137 @@ def test_a_receiver_whose_deliveries_wait_after_a_failure(store: Store) -> None:
     )
 
 
+def fail_signers(store: Store, names: Sequence[str], explanation: str = "refused", at: int = 9000) -> None:
+    with store.database.transaction() as transaction:
+        for number, name in enumerate(names):
+            check = SignerCheck(name, at - number, 5, "unreachable", explanation, failing_since=1000)
+            check_results.keep(transaction, check, "unreachable")
+
+
+def named(names: Sequence[str]) -> tuple[AffectedRecord, ...]:
+    return tuple(AffectedRecord(each, each) for each in names)
+
+
+def add_signers(store: Store, names: Sequence[str]) -> None:
+    made = [signer_changes.prepare(NewSigner(each, "plain", LocalConfig(Secret("11" * 32)))) for each in names]
+    with store.database.transaction() as transaction:
+        signer_changes.insert(transaction, store.vault, made, origin="api", now=0)
+
+
+def test_signers_that_fail_for_the_same_reason_are_one_problem_whenever_they_are_checked(store: Store) -> None:
+    names = [f"s{number:02}" for number in range(25)]
+    add_signers(store, names)
+    fail_signers(store, names)
+    (before,) = found(store)
+    assert before == FleetProblem(
+        id="8e8d1a2ac71f5bbd",
+        state="signer_unreachable",
+        kind="signer",
+        network=None,
+        native_symbol=None,
+        cause="refused (unreachable)",
+        since=SINCE,
+        total=25,
+        records=named(["s00", "s01", "s02"]),
+    )
+    fail_signers(store, names[::-1], at=10_000)
+    assert found(store) == [before]
+    fail_signers(store, ["s00"], "timed out")
+    assert [(each.cause, each.total) for each in found(store)] == [
+        ("refused (unreachable)", 24),
+        ("timed out (unreachable)", 1),
+    ]
+
+
+def fail_receivers(store: Store, names: Sequence[str], problem: str = "tls_failed") -> None:
+    with store.database.transaction() as transaction:
+        for name in names:
+            events.record(transaction, EventKind.NOTIFICATION_TEST, {}, notification_id=name, now=900)
+        transaction.execute("UPDATE deliveries SET tries = 1, due_at = 2000000")
+        failed = "SELECT seq FROM deliveries WHERE seq NOT IN (SELECT delivery FROM attempts) ORDER BY seq"
+        transaction.insert(
+            "attempts",
+            ("delivery", "started_at", "duration", "status", "problem", "answer"),
+            [(row.seq, 1_000_000, 5, None, problem, "") for row in transaction.all(failed)],
+        )
+
+
+def test_receivers_that_fail_for_the_same_reason_are_one_problem(home: Path) -> None:
+    names = [f"hook-{number:02}" for number in range(24)]
+    fill(home, notifications=dict.fromkeys([*names, "other"]))
+    with opened(home) as store:
+        fail_receivers(store, names)
+        fail_receivers(store, ["other"], "connection_refused")
+        shown = [(each.cause, each.total, each.records) for each in found(store)]
+    failed = "Nothing has arrived since an attempt failed: the receiver"
+    assert shown == [
+        (f"{failed} failed the TLS handshake. 24 wait.", 24, named(names[:3])),
+        (f"{failed} refused the connection. 1 waits.", 1, named(["other"])),
+    ]
+
+
+def test_more_deliveries_than_are_counted_wait(home: Path) -> None:
+    names = [f"hook-{number:03}" for number in range(400)]
+    fill(home, notifications=dict.fromkeys(names))
+    with opened(home) as store:
+        fail_receivers(store, names)
+        fail_receivers(store, ["hook-000"] * 600)  # of each of 400 receivers, 500 are counted
+        (problem,) = found(store)
+    assert (problem.total, problem.cause.rpartition(": ")[2]) == (
+        400,
+        "the receiver failed the TLS handshake. At least 899 wait.",
+    )
+
+
+def test_low_balances_of_a_network_are_one_problem_that_names_the_lowest(store: Store) -> None:
+    for number, balance in enumerate((7, 3, 9)):
+        trouble(store, Incident(low_since=1000 + number, balance=balance), f"r{number}")
+    with store.database.transaction() as transaction:
+        balance_history.save(transaction, [(3, BalancePeriod(2000, 2060, 2, 1))])  # that of r2 is the present one
+    (problem,) = found(store)
+    assert (problem.state, problem.total, problem.since) == ("low_balance", 3, SINCE)
+    assert problem.cause == "The lowest balance is 2 Wei, of relayer 'r2'; its min balance is 0 Wei."
+    assert [each.id for each in problem.records] == ["r2", "r1", "r0"]
+    trouble(store, Incident(low_since=1000, balance=1), "r3")
+    (lower,) = found(store)
+    assert (lower.id, lower.total, lower.records[0].id) == (problem.id, 4, "r3")
+
+
+def test_low_runways_of_a_network_are_one_problem_that_names_the_first(store: Store) -> None:
+    with store.database.transaction() as transaction:
+        for number, minimum_at in ((1, 7200), (2, 3600)):
+            snapshots.save_runway(transaction, number, StoredRunway(1, minimum_at, low_since=1000))
+    (problem,) = found(store)
+    assert (problem.total, [each.id for each in problem.records]) == (2, ["r1", "r0"])
+    assert problem.cause == "Relayer 'r1' is expected to reach its minimum of 0 Wei first, at 1970-01-01T01:00:00Z."
+
+
+def test_what_is_not_read_is_said(store: Store) -> None:
+    names = [f"s{number:04}" for number in range(1001)]
+    add_signers(store, names)
+    fail_signers(store, names[:1000])
+    assert read_problems(store.database.read, 0, None).notes == ()
+    fail_signers(store, names[1000:])
+    problems = read_problems(store.database.read, 0, None)
+    assert ([each.total for each in problems.found], problems.notes) == (
+        [1000],
+        ("only the first 1,000 signers with a problem are included",),
+    )
+
+
+def test_within_a_scope_only_its_own_are_counted(home: Path) -> None:
+    ours = [msgspec.structs.replace(relayer(f"r{number}"), signer_id=f"s{number}") for number in range(4)]
+    fill(home, signers=[f"s{number}" for number in range(4)], relayers=ours)
+    scope = Scope(relayers=("r1", "r3"))
+    with opened(home) as store:
+        fail_signers(store, [f"s{number}" for number in range(4)])
+        trouble(store, Incident(low_since=1000, balance=3), "r0", "r1", "r2", "r3")
+        with store.database.transaction() as transaction, transaction.within(scope):
+            problems = read_problems(transaction.all, 0, scope)
+    shown = {each.state: (each.total, [record.id for record in each.records]) for each in problems.found}
+    assert shown == {"signer_unreachable": (2, ["s1", "s3"]), "low_balance": (2, ["r1", "r3"])}
+
+
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Served, with one failing relayer and one with a low balance, and without a monitor."""
@@ -168,6 +303,23 @@ def test_an_acknowledged_problem_moves_down_is_counted_audited_and_can_be_opened
         ("problem.reopened", "token:root", facts),
         ("problem.acknowledged", "token:root", facts | {"note": "provider told", "until": known["until"]}),
     ]
+
+
+def test_an_outage_of_a_key_system_is_one_line_of_the_overview_and_one_acknowledgement(troubled: Running) -> None:
+    names = [f"s{number:02}" for number in range(25)]
+    with opened(troubled.home) as store:
+        add_signers(store, names)
+        fail_signers(store, names)
+    operator = Operator(troubled.port).sign_in(troubled.token)
+    page = operator.get("")
+    assert "s00, s01, s02 and 22 more 25 signers" in plain(page)
+    assert 'href="/console/signers?check=failing"' in page.body.decode()
+    (problem,) = (each for each in troubled.ask("GET", "/admin/v1/problems").json["data"] if each["total"] == 25)
+    sent = operator.post(f"/problems/{problem['id']}/acknowledge", {"note": "told", "until": "4h"})
+    assert sent.headers["location"] == "/console?done=acknowledged"
+    assert listed(troubled) == [("failing", None), ("low_balance", None), ("signer_unreachable", "told")]
+    with opened(troubled.home) as store, store.database.transaction() as transaction:
+        transaction.execute("DELETE FROM signer_checks")
 
 
 def test_an_acknowledgement_ends_at_its_time(troubled: Running) -> None:

@@ -96,4 +96,4 @@ async def test_counting_ends_at_a_bound_however_many_deliveries_wait(scene: Scen
             ("delivery", "started_at", "duration", "status", "problem", "answer"),
             [(each, each, 1, None, "timed_out", "") for each in numbers],
         )
-    assert found(scene) == [FailingReceiver("broken", COUNT_LIMIT, 1, 1000, None, "timed_out")]
+    assert found(scene) == [FailingReceiver("broken", COUNT_LIMIT, 1, 1000, None, "timed_out", more_wait=True)]

@@ -7,8 +7,8 @@ holds while these are the same, and a new cause needs a new one.
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import NamedTuple, get_args
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -17,7 +17,7 @@ from relaydeck.api import operations
 from relaydeck.api.list_filters import PROBLEMS
 from relaydeck.api.records import Acknowledgement, AcknowledgementRequest, AffectedRecord, FleetProblem, ProblemState
 from relaydeck.errors import BadRequest, RecordNotFound
-from relaydeck.notifications.delivery_queries import describe_error, failing_receivers
+from relaydeck.notifications.delivery_queries import FailingReceiver, describe_error, failing_receivers
 from relaydeck.quantities import parse_span, span_problem
 from relaydeck.relayers import snapshots
 from relaydeck.relayers.model import DisabledReason, Policies
@@ -29,8 +29,7 @@ from relaydeck.store.database import ReadRows, Row
 from relaydeck.store.rows import upsert_into
 from relaydeck.timestamps import parse_utc, utc
 
-_MOST_SHOWN = 20  # signers, and receivers
-_MOST_READ = 1000  # relayers
+_MOST_READ = 1000  # relayers, signers, and receivers
 _MOST_NAMED = 3
 _LONGEST_SECONDS = 366 * 86_400
 _ORDER = get_args(ProblemState)  # the worst first
@@ -57,19 +56,35 @@ _TROUBLED = (
     " (SELECT b.balance FROM balances b WHERE b.relayer_seq = r.seq ORDER BY since DESC LIMIT 1) AS last_balance"
     f" FROM {_JOINED} JOIN networks n ON n.name = r.network WHERE r.seq IN ({_CHOSEN}) ORDER BY {_SINCE}, r.seq"
 )
-_SIGNERS = "SELECT alarm, result FROM signer_checks WHERE alarm <> '' ORDER BY checked_at DESC LIMIT :most"
+_SIGNERS = "SELECT alarm, result FROM signer_checks WHERE alarm <> '' ORDER BY signer_id LIMIT :most"
 
 
-def read_problems(read: ReadRows, now: float, scope: Scope | None) -> list[FleetProblem]:
-    """The worst first, and what affects most relayers before the rest. What is acknowledged comes last.
+class CurrentProblems(NamedTuple):
+    found: list[FleetProblem]
+    notes: tuple[str, ...]  # what is left out
+
+
+def read_problems(read: ReadRows, now: float, scope: Scope | None) -> CurrentProblems:
+    """The worst first, and what affects most records before the rest. What is acknowledged comes last.
 
     `scope`: that of `read`. What somebody acknowledges within it stays open for everybody else.
     """
     rows = read("SELECT * FROM acknowledgements WHERE until > :now", {"now": int(now)})
     known = {row.problem: _acknowledgement(row) for row in rows}
-    found = [*_of_relayers(read), *_of_signers(read), *_of_receivers(read)]
+    relayers, signers = read(_TROUBLED, {"most": _MOST_READ + 1}), read(_SIGNERS, {"most": _MOST_READ + 1})
+    receivers = failing_receivers(read, _MOST_READ + 1)
+    found = [
+        *_grouped(each for row in relayers[:_MOST_READ] for each in _of_relayer(row)),
+        *_grouped(map(_of_signer, signers[:_MOST_READ])),
+        *_grouped(map(_of_receiver, receivers[:_MOST_READ])),
+    ]
     problems = [msgspec.structs.replace(each, acknowledgement=known.get(_place(each.id, scope))) for each in found]
-    return sorted(problems, key=lambda each: (each.acknowledgement is not None, _ORDER.index(each.state), -each.total))
+    problems.sort(key=lambda each: (each.acknowledgement is not None, _ORDER.index(each.state), -each.total))
+    read_rows = {"relayers": len(relayers), "signers": len(signers), "receivers": len(receivers)}
+    cut = (kind for kind, total in read_rows.items() if total > _MOST_READ)
+    return CurrentProblems(
+        problems, tuple(f"only the first {_MOST_READ:,} {kind} with a problem are included" for kind in cut)
+    )
 
 
 def _place(problem: str, scope: Scope | None) -> str:
@@ -81,57 +96,80 @@ def _acknowledgement(row: Row) -> Acknowledgement:
     return Acknowledgement(note=row.note, until=utc(row.until), by=row.acknowledged_by, at=utc(row.acknowledged_at))
 
 
-def _identity(*parts: str | None) -> str:
+def _identity(*parts: str) -> str:
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
 
 
 class _Trouble(NamedTuple):
-    """Of one relayer. Those with the same identity are one problem."""
+    """Of one record. Those with the same state, and about the same, are one problem."""
 
     state: ProblemState
+    kind: Literal["relayer", "signer", "notification"]
+    about: tuple[str, ...]
+    record: AffectedRecord
     cause: str
     since: int | None
-    about: str  # what tells it from another one with the same state on its network
+    network: str | None = None
+    native_symbol: str | None = None
+    among_several: str = ""  # its cause, if it is named for several that have another one each
+    rank: int = 0  # the lowest is named first
+    waiting: tuple[int, bool] = (0, False)  # deliveries, and whether there may be more
 
 
-def _of_relayers(read: ReadRows) -> Iterator[FleetProblem]:
-    grouped: dict[str, list[tuple[Row, _Trouble]]] = defaultdict(list)
-    for row in read(_TROUBLED, {"most": _MOST_READ}):
-        for trouble in _troubles(row):
-            grouped[_identity(trouble.state, row.network, trouble.about)].append((row, trouble))
-    for identity, found in grouped.items():
-        first, trouble = found[0]
+def _grouped(troubles: Iterable[_Trouble]) -> Iterator[FleetProblem]:
+    groups: dict[str, list[_Trouble]] = defaultdict(list)
+    for each in troubles:
+        groups[_identity(each.state, *each.about)].append(each)
+    for identity, found in groups.items():
+        found.sort(key=lambda each: each.rank)
+        first = found[0]
         yield FleetProblem(
             id=identity,
-            state=trouble.state,
-            kind="relayer",
+            state=first.state,
+            kind=first.kind,
             network=first.network,
             native_symbol=first.native_symbol,
-            cause=trouble.cause,
-            since=utc(min((each.since for _, each in found if each.since is not None), default=None)),
+            cause=_cause_of(found),
+            since=utc(min((each.since for each in found if each.since is not None), default=None)),
             total=len(found),
-            records=tuple(AffectedRecord(row.id, row.name) for row, _ in found[:_MOST_NAMED]),
+            records=tuple(each.record for each in found[:_MOST_NAMED]),
         )
 
 
-def _troubles(row: Row) -> Iterator[_Trouble]:
-    incident = snapshots.incident_from_row(row)
+def _cause_of(found: list[_Trouble]) -> str:
+    first = found[0]
+    if first.state == "receiver_failing":
+        waiting, is_bound = sum(each.waiting[0] for each in found), any(each.waiting[1] for each in found)
+        return f"{first.cause} {'At least ' if is_bound else ''}{waiting:,} wait{'s' if waiting == 1 else ''}."
+    return first.among_several if len(found) > 1 and first.among_several else first.cause
+
+
+def _of_relayer(row: Row) -> Iterator[_Trouble]:
+    incident, record = snapshots.incident_from_row(row), AffectedRecord(row.id, row.name)
+
+    def trouble(state: ProblemState, cause: str, since: int | None, *about: str, **lowest: Any) -> _Trouble:
+        place = (row.network, row.native_symbol)
+        return _Trouble(state, "relayer", (row.network, *about), record, cause, since, *place, **lowest)
+
     if row.system_disabled:
-        yield _Trouble("disabled", cause := _cause(incident, row), row.disabled_at or incident.failing_since, cause)
+        cause = _cause(incident, row)
+        yield trouble("disabled", cause, row.disabled_at or incident.failing_since, cause)
     elif incident.failed_rounds:
-        yield _Trouble("failing", cause := _cause(incident, row), incident.failing_since, cause)
+        yield trouble("failing", cause := _cause(incident, row), incident.failing_since, cause)
     if row.paused:
         return
     minimum = msgspec.json.decode(row.policies, type=Policies).min_balance
-    about = f"{row.address} {minimum}"  # relayers with the same address have the same balance
     if incident.low_since is not None:
-        balance = incident.balance if row.last_balance is None else row.last_balance
+        balance = int(incident.balance or 0) if row.last_balance is None else int(row.last_balance)
+        several = f"The lowest balance is {balance} Wei, of relayer {row.id!r}; its min balance is {minimum} Wei."
         cause = f"The balance is {balance} Wei, min balance is {minimum} Wei."
-        yield _Trouble("low_balance", cause, incident.low_since, about)
+        yield trouble("low_balance", cause, incident.low_since, among_several=several, rank=balance)
     if row.runway_low_since is not None:
         expected = f" at {utc(row.minimum_at)}" if row.minimum_at else " soon"
+        several = f"Relayer {row.id!r} is expected to reach its minimum of {minimum} Wei first,{expected}."
         cause = f"The balance is expected to reach its minimum of {minimum} Wei{expected}."
-        yield _Trouble("low_runway", cause, row.runway_low_since, about)
+        first = row.minimum_at or 0
+        yield trouble("low_runway", cause, row.runway_low_since, among_several=several, rank=first)
 
 
 def _cause(incident: Incident, row: Row) -> str:
@@ -141,43 +179,26 @@ def _cause(incident: Incident, row: Row) -> str:
     return msgspec.json.decode(row.disabled_reason, type=DisabledReason).details if row.disabled_reason else "not known"
 
 
-def _of_signers(read: ReadRows) -> Iterator[FleetProblem]:
-    for row in read(_SIGNERS, {"most": _MOST_SHOWN}):
-        check = stored_check(row.result)
-        state: ProblemState = "signer_mismatch" if row.alarm == MISMATCH else "signer_unreachable"
-        yield _of_one("signer", state, check.signer_id, f"{check.explanation} ({check.outcome})", check.failing_since)
+def _of_signer(row: Row) -> _Trouble:
+    check = stored_check(row.result)
+    state: ProblemState = "signer_mismatch" if row.alarm == MISMATCH else "signer_unreachable"
+    cause, record = f"{check.explanation} ({check.outcome})", AffectedRecord(check.signer_id, check.signer_id)
+    return _Trouble(state, "signer", (cause,), record, cause, check.failing_since)
 
 
-def _of_receivers(read: ReadRows) -> Iterator[FleetProblem]:
-    for each in failing_receivers(read, _MOST_SHOWN):
-        waits = f"{each.waiting:,} wait" if each.waiting != 1 else "1 waits"
-        cause = f"Nothing has arrived since an attempt failed: {describe_error(each.status, each.problem)}. {waits}."
-        yield _of_one("notification", "receiver_failing", each.notification_id, cause, each.since // 1000)
-
-
-def _of_one(kind: str, state: ProblemState, name: str, cause: str, since: int | None) -> FleetProblem:
-    return FleetProblem(
-        id=_identity(state, name),
-        state=state,
-        kind=kind,  # type: ignore[arg-type]  # one of its words
-        network=None,
-        native_symbol=None,
-        cause=cause,
-        since=utc(since),
-        total=1,
-        records=(AffectedRecord(name, name),),
-    )
+def _of_receiver(failing: FailingReceiver) -> _Trouble:
+    record = AffectedRecord(failing.notification_id, failing.notification_id)
+    error = describe_error(failing.status, failing.problem)
+    cause, since = f"Nothing has arrived since an attempt failed: {error}.", failing.since // 1000
+    waiting = (failing.waiting, failing.more_wait)
+    return _Trouble("receiver_failing", "notification", (error,), record, cause, since, waiting=waiting)
 
 
 @handles(operations.LIST_PROBLEMS)
 async def list_problems(services: Services, request: Request) -> Content:
     scope = None if request.sender is None else request.sender.scope
-    found: list[FleetProblem] = await services.read(
-        lambda store: read_problems(store.database.read, time.time(), scope)
-    )
-    relayers = sum(each.total for each in found if each.kind == "relayer")
-    most = f"only the first {_MOST_READ:,} relayers with a problem are included"
-    return Content(found, notes=(most,) if relayers >= _MOST_READ else ())
+    found: CurrentProblems = await services.read(lambda store: read_problems(store.database.read, time.time(), scope))
+    return Content(found.found, notes=found.notes)
 
 
 @changes(operations.ACKNOWLEDGE_PROBLEM)
@@ -194,7 +215,8 @@ def acknowledge(context: ChangeContext, request: Request, body: AcknowledgementR
     context.transaction.execute(upsert_into("acknowledgements", "problem", values), values)
     facts = {"note": body.note, "until": utc(until), "state": found.state, "cause": found.cause}
     context.performed("problem.acknowledged", found.records[0].id, facts)
-    return Content(_find(context, found.id))
+    known = Acknowledgement(note=body.note, until=utc(until), by=context.actor, at=utc(context.now))
+    return Content(msgspec.structs.replace(found, acknowledgement=known))
 
 
 @changes(operations.REOPEN_PROBLEM)
@@ -206,7 +228,7 @@ def reopen(context: ChangeContext, request: Request, _body: None) -> Content:
             "DELETE FROM acknowledgements WHERE problem = :id", {"id": _place(found.id, _scope(context))}
         )
         context.performed("problem.reopened", found.records[0].id, {"state": found.state, "cause": found.cause})
-    return Content(_find(context, found.id), changed=changed)
+    return Content(msgspec.structs.replace(found, acknowledgement=None), changed=changed)
 
 
 def _scope(context: ChangeContext) -> Scope | None:
@@ -216,7 +238,7 @@ def _scope(context: ChangeContext) -> Scope | None:
 
 def _find(context: ChangeContext, name: str) -> FleetProblem:
     """Raises RecordNotFound for one that is over."""
-    problems = read_problems(context.transaction.all, context.now, _scope(context))
+    problems = read_problems(context.transaction.all, context.now, _scope(context)).found
     found = next((each for each in problems if each.id == name), None)
     if found is None:
         raise RecordNotFound("problem")

@@ -229,7 +229,7 @@ ProblemState = Literal[
 
 
 class FleetProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """Relayers with the same problem are one, so that its cause stands out."""
+    """Records with the same problem are one, so that its cause stands out."""
 
     id: Annotated[str, field("Identifies it as long as its cause is the same.", example="6f1ed002ab559585")]
     state: Annotated[ProblemState, field("What is wrong.", example="failing")]
@@ -241,7 +241,7 @@ class FleetProblem(msgspec.Struct, frozen=True, kw_only=True):
     cause: Annotated[str, field("Why.", example="https://node.example.com refused the connection")]
     since: Annotated[Moment | None, field("Since when, in UTC; of several, the earliest.", example=_MOMENT)]
     total: Annotated[Whole, field("How many records are affected.", example=1)]
-    records: Annotated[tuple[AffectedRecord, ...], field("The first of them.")]
+    records: Annotated[tuple[AffectedRecord, ...], field("Three of them: the lowest balances, otherwise the first.")]
     acknowledgement: Annotated[
         Acknowledgement | None, field("Who takes care of it; null: nobody has said so.", example=None)
     ] = None

@@ -397,7 +397,7 @@ class Acknowledgement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetProblem(Record, frozen=True, kw_only=True):
-    """Relayers with the same problem are one, so that its cause stands out."""
+    """Records with the same problem are one, so that its cause stands out."""
 
     id: str
     state: str

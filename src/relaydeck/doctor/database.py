@@ -176,7 +176,7 @@ def _receiver_findings(database: Reader) -> Iterator[Finding]:
 
 
 def _failing_remark(each: deliveries.FailingReceiver) -> str:
-    bound = "at least " if each.waiting == deliveries.COUNT_LIMIT else ""
+    bound = "at least " if each.more_wait else ""
     waiting = f"{bound}{counted(each.waiting, 'delivery', 'deliveries')} to {each.notification_id!r}"
     verb, error = "is" if each.waiting == 1 else "are", deliveries.describe_error(each.status, each.problem)
     return f"{waiting} {verb} waiting; an attempt failed at {utc(each.failed_at / 1000)}: {error}; {_SEE}"

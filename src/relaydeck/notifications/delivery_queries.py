@@ -182,6 +182,7 @@ def describe_error(status: int | None, problem: str | None) -> str:
 
 
 _MOST_COMPARED = 1000  # failed deliveries of a receiver, the next ones first
+_FEW = 20  # receivers; of more, fewer deliveries each are counted and compared
 
 # A delivery has a due time above 0 if, and only if, an attempt failed and another one follows. The condition on FREE
 # finds it in the index by receiver, behind those that were never attempted.
@@ -222,8 +223,9 @@ _WAITING = (
 class FailingReceiver(NamedTuple):
     """A receiver that nothing has reached since an attempt failed.
 
-    `waiting` counts its pending deliveries, up to COUNT_LIMIT. `since` is when the first attempt failed; what follows
-    is about the latest. More than 1000 deliveries that failed are not compared. Times are in milliseconds.
+    `waiting` counts its pending deliveries, up to a limit; with `more_wait`, there may be more. `since` is when the
+    first attempt failed; what follows is about the latest. Only the next deliveries that failed are compared. Times
+    are in milliseconds.
     """
 
     notification_id: str
@@ -232,22 +234,26 @@ class FailingReceiver(NamedTuple):
     failed_at: int
     status: int | None
     problem: str
+    more_wait: bool = False
 
 
 def failing_receivers(read: ReadRows, most: int, among: Sequence[str] | None = None) -> list[FailingReceiver]:
     """The first `most` of all, or of those that are named.
 
-    Each costs a bounded number of steps in an index, however many deliveries wait.
+    Each costs a bounded number of steps in an index, however many deliveries wait, and less if there are many.
     """
     listed, values = ("", dict[str, Any]()) if among is None else in_list(among or [""])
+    rows = read(_RECEIVERS.format(among=f"n.id IN ({listed})" if listed else "1 = 1"), values)
+    part = max(1, len(rows) // _FEW)
+    counted, compared = max(1, COUNT_LIMIT // part), max(1, _MOST_COMPARED // part)
     found: list[FailingReceiver] = []
-    for row in read(_RECEIVERS.format(among=f"n.id IN ({listed})" if listed else "1 = 1"), values):
+    for row in rows:
         if len(found) == most:
             break
-        waiting = count_waiting(read, row.id)
-        asked = {"receiver": row.id, "most": _MOST_COMPARED, "delivered": row.delivered}
+        waiting = count_waiting(read, row.id, counted)
+        asked = {"receiver": row.id, "most": compared, "delivered": row.delivered}
         found += [
-            FailingReceiver(row.id, waiting, *attempt)
+            FailingReceiver(row.id, waiting, *attempt)._replace(more_wait=waiting == counted)
             for attempt in read(_LATEST_ATTEMPT, asked)
             if attempt.started_at > row.delivered
         ]
@@ -322,7 +328,7 @@ def read_health(read: ReadRows, notification_id: str, now: float) -> ReceiverHea
     )
 
 
-def count_waiting(read: ReadRows, notification_id: str) -> int:
-    """Pending deliveries to a receiver, up to COUNT_LIMIT."""
-    waiting: int = read(_WAITING, {"receiver": notification_id, "limit": COUNT_LIMIT})[0].total
-    return min(waiting, COUNT_LIMIT)
+def count_waiting(read: ReadRows, notification_id: str, most: int = COUNT_LIMIT) -> int:
+    """Pending deliveries to a receiver, up to `most`."""
+    waiting: int = read(_WAITING, {"receiver": notification_id, "limit": most})[0].total
+    return min(waiting, most)
