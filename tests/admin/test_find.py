@@ -53,15 +53,48 @@ FOUND: tuple[tuple[str, list[str]], ...] = (
 def test_what_is_found(filled: Path) -> None:
     with opened(filled) as store:
         for text, expected in FOUND:
-            named = [f"{each.kind} {each.id}" for each in search(store.database.read, text, 20)]
+            named = [f"{each.kind} {each.id}" for each in search(store.database.read, text, 20).found]
             assert sorted(named) == sorted(expected), text
 
 
 def test_what_matches_as_a_whole_is_first(home: Path) -> None:
     fill(home, relayers=[relayer("a-b"), relayer("a")], signers=("ops", "ab", "xa"))
     with opened(home) as store:
-        assert search(store.database.read, "A", 20)[0].id == "a"
-        assert len(search(store.database.read, "a", 2)) == 2
+        found, more = search(store.database.read, "A", 20)
+        assert [each.id for each in found] == ["a", "a-b", "ab", "xa"]
+        assert more == ()
+        found, more = search(store.database.read, "a", 2)
+        assert ([each.id for each in found], more) == (["a", "ab"], ("relayer", "signer"))
+
+
+def test_many_of_a_kind_leave_room_for_the_others(home: Path) -> None:
+    signers = [f"v-{number:02}" for number in range(25)]
+    fill(home, relayers=[relayer("x-v"), relayer("v")], signers=("ops", "v", *signers))
+    with opened(home) as store:
+        found, more = search(store.database.read, "v", 20)
+    expected = ["relayer v", "signer v", *(f"signer {each}" for each in signers[:16]), "network dev", "relayer x-v"]
+    assert sorted(f"{each.kind} {each.id}" for each in found) == sorted(expected)
+    assert [each.id for each in found][:3] == ["v", "v", "v-00"]
+    assert more == ("signer",)
+
+
+def test_many_ids_that_begin_so_leave_room_for_a_name_that_is_so(home: Path) -> None:
+    called = msgspec.structs.replace(relayer("other"), name="v")
+    fill(home, relayers=[*(relayer(f"v-{number:02}") for number in range(25)), called])
+    with opened(home) as store:
+        found, more = search(store.database.read, "V", 20)
+    assert (found[0].id, len(found), more) == ("other", 20, ("relayer",))
+
+
+def test_a_response_says_of_which_kinds_more_match(home: Path) -> None:
+    fill(home, relayers=[relayer("v-1"), relayer("v-2")], signers=("ops", "v-3", "v-4"))
+    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="0") as running:
+        few = running.ask("GET", "/admin/v1/find?text=v-&first=2").json
+        every = running.ask("GET", "/admin/v1/find?text=v-").json
+    assert [each["message"] for each in few["metadata"]["logs"]] == [
+        "more relayers, signers match: enter a longer text"
+    ]
+    assert every["metadata"]["logs"] == []
 
 
 def test_over_http_blanks_do_not_count(filled: Path) -> None:

@@ -1,6 +1,11 @@
 """Search from anywhere."""
 
+from relaydeck.secret import Secret
+from relaydeck.signers import signer_changes
+from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from tests.console.conftest import Operator, plain
+from tests.support.running import Running
+from tests.support.seeding import opened
 
 
 def test_records_and_pages_are_found(operator: Operator) -> None:
@@ -12,3 +17,13 @@ def test_records_and_pages_are_found(operator: Operator) -> None:
 
 def test_every_page_has_the_field(operator: Operator) -> None:
     assert all('action="/console/find"' in operator.text(path) for path in ("", "/relayers", "/health"))
+
+
+def test_more_matches_lead_to_the_lists(served: Running, operator: Operator) -> None:
+    names = [f"many-{number:02}" for number in range(21)]
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        made = [signer_changes.prepare(NewSigner(each, "plain", LocalConfig(Secret("11" * 32)))) for each in names]
+        signer_changes.insert(transaction, store.vault, made, origin="api", now=0)
+    page = operator.get("/find?text=many-")
+    assert "More signers match: enter a longer text, or see the lists of signers with this id." in plain(page)
+    assert '<a href="/console/signers?id=many-">' in page.body.decode()
