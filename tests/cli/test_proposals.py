@@ -1,12 +1,16 @@
 """Changes that need approval, typed: on a home and on a server, with the exit codes that a pipeline acts on."""
 
 import json
+import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from relaydeck.client import Retry
+from relaydeck.credentials.grants import Grant
+from relaydeck.scope import Scope
 from tests.conftest import DEMO
 from tests.support.fork_server import Done
 from tests.support.running import Running, run_command
@@ -83,13 +87,17 @@ def test_an_apply_on_a_server_is_pinned_to_the_reviewed_plan(running: Running) -
     assert (done.returncode, found["revision"].strip('"').partition("-")[2], found["reason"]) == (3, fingerprint, "ü")
 
 
+def await_proposal(running: Running, waiting: "Future[Done]") -> None:
+    while not running.ask("GET", "/admin/v1/proposals").json["data"]:
+        assert not waiting.done(), waiting.result()
+
+
 def waited(running: Running, decision: str, *reason: str) -> Done:
     """`apply --wait`, while another decides."""
     approver = issue(running.home, "approver", "owner")
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(typed, running, "apply", "-", "--wait", "10m", stdin=CHANGED)
-        while not running.ask("GET", "/admin/v1/proposals").json["data"]:
-            assert not waiting.done(), waiting.result()
+        await_proposal(running, waiting)
         assert typed(running, "proposal", decision, newest(running), *reason, token=approver).returncode == 0
         return waiting.result()
 
@@ -105,6 +113,54 @@ def test_a_waiting_apply_ends_with_the_rejection(running: Running) -> None:
     assert (done.returncode, done.stdout) == (4, "")
     words = [f"relaydeck: the proposal {newest(running)} is rejected", "not before Monday"]
     assert done.stderr.splitlines()[1:] == words
+
+
+def test_a_waiting_apply_of_a_scoped_job_ends_with_the_approval(running: Running) -> None:
+    job = issue(running.home, "job", Grant(role="editor", scope=Scope(networks=("sepolia",))).stored)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(typed, running, "apply", "-", "--wait", "10m", stdin=CHANGED, token=job)
+        await_proposal(running, waiting)
+        assert typed(running, "proposal", "approve", newest(running)).returncode == 0
+        done = waiting.result()
+    assert (done.returncode, done.stdout) == (0, "changed: 1 relayer\n")
+
+
+def test_a_waiting_apply_whose_token_ends_leaves_the_proposal_open(running: Running) -> None:
+    job = issue(running.home, "job", "editor")
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(typed, running, "apply", "-", "--wait", "10m", stdin=CHANGED, token=job)
+        await_proposal(running, waiting)
+        assert typed(running, "token", "revoke", "job").returncode == 0
+        done = waiting.result()
+    proposal = newest(running)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[1:]) == (
+        3,
+        "",
+        [
+            "relaydeck: the change needs approval, and this credential cannot wait for it any longer:"
+            f" http://127.0.0.1:{running.port} does not accept the token",
+            f"Nothing was changed yet, and proposal {proposal} stays open. Follow it with another credential:"
+            f" 'relaydeck proposal show {proposal}'.",
+        ],
+    )
+    assert running.ask("GET", f"/admin/v1/proposals/{proposal}").json["data"]["state"] == "open"
+
+
+def test_a_waiting_apply_outlasts_a_restart_of_the_service(protected: Path) -> None:
+    token = issue(protected, "author", "owner")
+    with ThreadPoolExecutor(1) as thread, Running(protected, token=token) as first:
+        waiting = thread.submit(typed, first, "apply", "-", "--wait", "10m", stdin=CHANGED)
+        await_proposal(first, waiting)
+        proposal = newest(first)
+        first.stop()
+        with socket.create_server(("127.0.0.1", first.port)) as down:
+            for _ in range(2 * Retry().attempts):  # more than one request makes
+                down.accept()[0].close()
+        with Running(protected, token=token, at=str(first.port)) as again:
+            words = ("proposal", "force", proposal, "at night")
+            assert typed(again, *words).returncode == 0
+            done = waiting.result()
+    assert (done.returncode, done.stdout) == (0, "changed: 1 relayer\n")
 
 
 def test_its_author_withdraws_it(running: Running) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -30,6 +30,7 @@ IDS = {
     "relayers": ("a-1", "a-3", "b-1", "b-3", "nobody"),
     "audit": tuple(map(str, range(1, 30))),
     "problems": ("8c3174413fdde9dd",),
+    "proposals": ("theirs", "nobody"),
 }
 # Every page that is read, with the queries to try.
 READ: dict[str, tuple[str, ...]] = {
@@ -54,6 +55,7 @@ READ: dict[str, tuple[str, ...]] = {
     "/networks/{id}/edit": ("",),
     "/networks/{id}/now": ("",),
     "/nodes": ("",),
+    "/proposals/{id}": ("",),
     "/notifications": ("", "?label=team=b", "?problem=any"),
     "/notifications/new": ("",),
     "/notifications/{id}": ("",),
@@ -77,7 +79,7 @@ READ: dict[str, tuple[str, ...]] = {
 }
 # What is about the whole service, and refused.
 HIDDEN = {
-    *("/health", "/health/checks", "/audit/verify", "/proposals", "/proposals/{id}"),
+    *("/health", "/health/checks", "/audit/verify", "/proposals"),
     *("/tokens", "/tokens/{id}/revoke"),
 }
 
@@ -121,6 +123,16 @@ def seed(home: Path) -> None:
                 )
             transaction.execute("UPDATE deliveries SET tries = 1, due_at = 4000000000000")
             transaction.execute("UPDATE deliveries SET state = 'dead', due_at = NULL WHERE seq IN (2, 4, 6)")
+            theirs: dict[str, Any] = {
+                "id": "theirs",
+                "state": "open",
+                "operation": "delete_relayer",
+                "plan": "[]",
+                "protections": "[]",
+            }
+            theirs |= {"revision": "", "author": "cli:b", "reason": "", "decision": ""}
+            theirs |= {"created_at": 1000, "expires_at": 4_000_000_000}
+            transaction.insert("proposals", tuple(theirs), [tuple(theirs.values())])
             names = ("delivery", "started_at", "duration", "status", "problem", "answer")
             rows = [
                 (row.seq, 1_000_000, 5, None, "tls_failed", "") for row in transaction.all("SELECT seq FROM events")
@@ -189,6 +201,7 @@ FORMS: dict[str, dict[str, str]] = {
     "/notifications/{id}/test": {},
     "/problems/{id}/acknowledge": {"note": "told", "until": "1h"},
     "/problems/{id}/reopen": {},
+    "/proposals/{id}/withdraw": {},
     "/relayers": {"id": "new", "name": "New", "network_type": "evm", "labels": "team=a"},
     "/relayers/selected": {"verb": "pause"},
     "/relayers/selected/change": {"do": "plan", "labels": "team=x"},
@@ -203,7 +216,7 @@ FORMS: dict[str, dict[str, str]] = {
     "/view": {},
 }
 REFUSED = {
-    *("/proposals/{id}/approve", "/proposals/{id}/reject", "/proposals/{id}/withdraw", "/proposals/{id}/force"),
+    *("/proposals/{id}/approve", "/proposals/{id}/reject", "/proposals/{id}/force"),
     *("/tokens", "/tokens/{id}/rotate", "/tokens/{id}/revoke"),
 }
 UNKNOWN = {"networks": "net-0", "signers": "sign-0", "notifications": "hook-0", "relayers": "b-0"}
@@ -219,6 +232,7 @@ def test_a_form_answers_about_the_rest_as_about_what_does_not_exist(pair: Pair, 
     outside = (
         (next(each for each in IDS[resource] if "b" in each and "both" not in each)) if resource in UNKNOWN else "x"
     )
+    outside = "theirs" if resource == "proposals" else outside
     asked = pair.everything.post(path.replace("{id}", outside), REFERENCES[0] | FORMS[path])
     unknown = pair.everything.post(path.replace("{id}", UNKNOWN.get(resource, "x")), REFERENCES[1] | FORMS[path])
     expected = pair.inside.post(path.replace("{id}", outside), REFERENCES[0] | FORMS[path])

@@ -69,6 +69,7 @@ NAMES = {
     "notifications": [f"hook-{team}" for team in (*TEAMS, SHARED)],
     "relayers": list(RELAYERS),
 }
+PROPOSALS = [f"of {team}" for team in TEAMS]  # each of another author
 ALWAYS_MINE = ("net-a", "sign-a", "hook-a", "a-1", "a-4")  # in each scope
 MINE = ("net-a", "sign-a", "hook-a", *(f"a-{number}" for number in range(1, 5)))
 
@@ -250,7 +251,7 @@ class Requests:
         resource = operation.path.partition("/")[0]
         if resource in ("deliveries", "events", "problems"):
             return self._choice(self.problems if resource == "problems" else self._event_ids)
-        names = [*NAMES.get(resource, ("nobody",)), *NEW]
+        names = [*(PROPOSALS if resource == "proposals" else NAMES.get(resource, ("nobody",))), *NEW]
         # What others use is not deleted: see docs/open-items.md. A check of it may have news for others, with entries
         # of their own.
         if operation.method == "DELETE" or operation.name == "check_signer":

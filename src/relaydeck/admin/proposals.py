@@ -32,12 +32,22 @@ from relaydeck.api.operations import (
     CREATE_PROTECTION,
     DELETE_PROTECTION,
     FORCE_PROPOSAL,
+    GET_PROPOSAL,
     REJECT_PROPOSAL,
     WITHDRAW_PROPOSAL,
 )
 from relaydeck.api.records import PlannedField, PlannedStep, ProposalDecision, ProtectionRequest
-from relaydeck.credentials.tokens import may_approve
-from relaydeck.errors import BadRequest, Damaged, Forbidden, NotPossible, OutOfDate, PlanChanged, RecordExists
+from relaydeck.credentials.tokens import is_author, may_approve
+from relaydeck.errors import (
+    BadRequest,
+    Damaged,
+    Forbidden,
+    NotPossible,
+    OutOfDate,
+    PlanChanged,
+    RecordExists,
+    RecordNotFound,
+)
 from relaydeck.http.pipeline import Call
 from relaydeck.http.request import path_identifier, query_parameters
 from relaydeck.identifiers import new_identifier
@@ -46,11 +56,12 @@ from relaydeck.notifications.model import EventKind
 from relaydeck.provisioning.plan_revision import MOST_LISTED, changes_since
 from relaydeck.scope import Scope
 from relaydeck.store.changes import ChangeContext
-from relaydeck.store.database import Row, Transaction
+from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.open_store import Store
 from relaydeck.store.protection import Guard
 from relaydeck.store.scoped import EVERYTHING
 from relaydeck.store.sealing import Place
+from relaydeck.store.vault import Vault
 
 OPEN_SECONDS = 7 * 86_400  # until a proposal expires
 _KEPT_SECONDS = 90 * 86_400  # one that is closed; the audit log keeps what it did
@@ -266,12 +277,27 @@ def reject_proposal(context: ChangeContext, request: Request, asked: ProposalDec
     return read_record(context, "proposals", request.identifier)
 
 
+@handles(GET_PROPOSAL)
+async def get_proposal(services: Services, request: Request) -> Content:
+    return await services.read(lambda store: _find_own(store.database.read, store.vault, request))
+
+
 @changes(WITHDRAW_PROPOSAL)
 def withdraw_proposal(context: ChangeContext, request: Request, _body: None) -> Content:
-    if read_record(context, "proposals", request.identifier).data["author"] != context.actor:
+    read, sender = context.transaction.all, request.sender
+    found = _find_own(read, context.vault, request)
+    if not is_author(read, context.actor, None if sender is None else sender.scope, found.data["author"]):
         raise Forbidden("only its author can withdraw a proposal")
     _close(context, request.identifier, EventKind.CHANGE_WITHDRAWN, "")
-    return read_record(context, "proposals", request.identifier)
+    return _find_own(read, context.vault, request)
+
+
+def _find_own(read: ReadRows, vault: Vault, request: Request) -> Content:
+    """The proposal. Raises RecordNotFound, also for a sender with a scope who is not its author."""
+    found, sender = find(read, vault, COLLECTIONS["proposals"], request.identifier), request.sender
+    if sender is None or sender.scope is None or is_author(read, sender.actor, sender.scope, found.data["author"]):
+        return found
+    raise RecordNotFound("proposal")
 
 
 @handles(APPROVE_PROPOSAL)

@@ -10,7 +10,7 @@ from functools import partial
 from relaydeck.admin.documents import Json
 from relaydeck.admin.handling import Change, Content, Request, Services, handles
 from relaydeck.admin.views import COLLECTIONS, Collection, find, list_page, read_record
-from relaydeck.api.operations import BY_NAME
+from relaydeck.api.operations import BY_NAME, GET_PROPOSAL
 from relaydeck.api.records import Created
 from relaydeck.errors import BadRequest, NotPossible, OutOfDate
 from relaydeck.fields import fields_of
@@ -168,5 +168,6 @@ for _resource in RESOURCES:
     _register(_resource)
 for _collection in COLLECTIONS.values():
     handles(BY_NAME[f"list_{_collection.table}"])(partial(list_page, _collection))
-    if _reading := BY_NAME.get(f"get_{_collection.table[:-1]}"):
+    _reading = BY_NAME.get(f"get_{_collection.table[:-1]}")
+    if _reading and _reading is not GET_PROPOSAL:  # which `proposals.py` shows to its author
         handles(_reading)(partial(_get, _collection))

@@ -342,7 +342,8 @@ OPERATIONS: tuple[Operation, ...] = tuple(
 )
 BY_NAME = {each.name: each for each in OPERATIONS}
 
-# Those that keep to the scope of their credential. One that is about the whole service is refused to a scoped one.
+# Those that keep to the scope of their credential, or to the proposals that it made. One that is about the whole
+# service is refused to a scoped one.
 WHOLE_SERVICE = "the credential is limited to a scope, and this is about the whole service"
 SCOPED = frozenset(
     each.name
@@ -354,5 +355,6 @@ SCOPED = frozenset(
         *(WHOAMI, FIND, APPLY, EXPORT, LIST_AUDIT, LIST_EVENTS, GET_EVENT),
         *(LIST_PROBLEMS, ACKNOWLEDGE_PROBLEM, REOPEN_PROBLEM),
         *(LIST_DELIVERIES, GET_DELIVERY, REPLAY_DELIVERY, REPLAY_DEAD),
+        *(GET_PROPOSAL, WITHDRAW_PROPOSAL),
     )
 )

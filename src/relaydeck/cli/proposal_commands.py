@@ -39,10 +39,16 @@ class NotApproved(OperatorError):
     exit_code = 4
 
 
+class NotFollowed(OperatorError):
+    """The credential may not, or no longer, read the proposal that it made. The proposal does not depend on it."""
+
+    exit_code = Proposed.exit_code
+
+
 def awaited(proposed: Proposed, seconds: float) -> Json:
     """The proposal once it is approved, as the report of an apply. Raises Proposed when that takes longer."""
     until = time.monotonic() + seconds
-    while (found := target().call(GET_PROPOSAL, proposed.id).data)["state"] == _OPEN:
+    while (found := _decided(proposed.id)) is None:
         if time.monotonic() >= until:
             raise proposed
         time.sleep(min(_POLL_SECONDS, seconds))
@@ -50,6 +56,23 @@ def awaited(proposed: Proposed, seconds: float) -> Json:
         raise NotApproved(f"the proposal {proposed.id} is {found['state']}", found["decision"])
     revision = found["revision"].strip('"')
     return {"applied": True, "revision": revision, "steps": found["steps"], "notes": []}
+
+
+def _decided(identifier: str) -> Json | None:
+    """The proposal; None while it is open, or while the service fails or cannot be reached. Raises NotFollowed."""
+    try:
+        found: Json = target().call(GET_PROPOSAL, identifier).data
+    except Refused as refusal:
+        if refusal.status == HTTPStatus.TOO_MANY_REQUESTS or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return None
+        raise NotFollowed(
+            f"the change needs approval, and this credential cannot wait for it any longer: {refusal.problem}",
+            f"Nothing was changed yet, and proposal {identifier} stays open. Follow it with another credential:"
+            f" 'relaydeck proposal show {identifier}'.",
+        ) from None
+    except OperatorError:
+        return None
+    return None if found["state"] == _OPEN else found
 
 
 def _subject(view: Json) -> str:

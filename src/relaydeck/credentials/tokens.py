@@ -17,10 +17,12 @@ from typing import NamedTuple
 from relaydeck.credential import names_in
 from relaydeck.credentials.grants import Grant, read_grant
 from relaydeck.errors import NotPossible, OperatorError, RecordExists
+from relaydeck.scope import Scope
 from relaydeck.secret import Secret
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import Reader, ReadRows, Transaction, Values
 from relaydeck.store.rows import columns_of
+from relaydeck.store.scoped import EVERYTHING
 from relaydeck.store.sealing import TOKEN_COLUMNS, TOKEN_PROOFS, ProvenRows, RowProofs
 from relaydeck.timestamps import utc
 
@@ -337,6 +339,24 @@ def may_approve(read: ReadRows, actor: str, author: str) -> bool:
     """Not the author, nor whoever made the author's token, nor a token that the author made."""
     ours, theirs, same = _makers(read, actor), _makers(read, author), {*_bases(actor), *_bases(author)}
     return not any(each in same or each.startswith("person:") for each in ours & theirs)
+
+
+def is_author(read: ReadRows, actor: str, scope: Scope | None, author: str) -> bool:
+    """Whether the actor, whose credential has this scope, is the author.
+
+    A token with a scope is not, if another token had its name, with another scope: it would see what that one changed.
+    """
+    names = _bases(actor)
+    if names != _bases(author):
+        return False
+    return scope is None or all(
+        (other := read_grant(row.kind).scope) is not None and other.key == scope.key
+        for name in names
+        if name.startswith("token:")
+        for row in read(
+            f"{EVERYTHING}SELECT kind FROM tokens WHERE name = :name", {"name": name.removeprefix("token:")}
+        )
+    )
 
 
 def _makers(read: ReadRows, actor: str) -> set[str]:
