@@ -361,3 +361,16 @@ def test_a_credential_with_a_scope_learns_what_it_may_not(remote: Remote) -> Non
         f"ok    server: {remote.url} answers and accepts the token\n"
         f"FAIL  server: {remote.url}: {whole}. 'relaydeck whoami' shows your role and scope.\n"
     )
+
+
+@pytest.mark.parametrize("label", ["env", "file"])
+def test_a_label_is_no_reference(remote: Remote, label: str) -> None:
+    """Wherever the command runs, in both ways to write it."""
+    fields = (f"id=of-{label}", "type=webhook", "url=https://hooks.example.com/")
+    made = remote.json("notification", "create", *fields, "--label", f"{label}=prod")
+    assert made["labels"] == {label: "prod"}
+    update = ("notification", "update", f"of-{label}")
+    for run in remote.there, remote.here:
+        for words, value in (("--label", f"{label}=a"), "a"), ((f'labels:={{"{label}":"b"}}',), "b"):
+            done = run(*update, *words, "--json")
+            assert (done.returncode, json.loads(done.stdout or "{}").get("labels")) == (0, {label: value}), done.stderr

@@ -113,6 +113,14 @@ def test_mistakes_are_told_in_the_same_words(remote: Remote, content: str) -> No
         assert refused == remote.here("apply", "-", *plan, stdin=content)
 
 
+@pytest.mark.parametrize("label", ["env", "file"])
+def test_labels_are_no_references(remote: Remote, label: str) -> None:
+    document = declared(f"with-{label}") + f'labels = {{ {label} = "prod" }}'
+    assert remote.run("apply", "-", stdin=document) == "created: 1 notification\n"
+    assert remote.json("notification", "show", f"with-{label}")["labels"] == {label: "prod"}
+    assert remote.here("apply", "-", stdin=document).stdout == "nothing to change: the stored records match the file\n"
+
+
 def test_references_are_resolved_where_the_command_runs(remote: Remote, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("whsec_from_a_file\n")
     file = tmp_path / "apply.toml"

@@ -30,7 +30,7 @@ from relaydeck.cli.reply import UNCHANGED, Json, OutdatedPlan, Proposed, Refused
 from relaydeck.cli.target import target
 from relaydeck.errors import OperatorError
 from relaydeck.provisioning.mistakes import Mistake, MistakenFile, parse_toml
-from relaydeck.provisioning.references import Reference, Resolver, as_reference, reference_problem
+from relaydeck.provisioning.references import LABELS, Reference, Resolver, as_reference, reference_problem
 from relaydeck.quantities import counted, first_few, parse_span, span_problem
 from relaydeck.secret import Secret
 
@@ -185,7 +185,8 @@ def _document(file: str, name: str, remedy: str) -> Json:
     if isinstance(document, Mistake):
         raise MistakenFile(name, [document], remedy)
     resolver = Resolver(os.environ, Path() if file == "-" else Path(file).parent)
-    return {"document": document, "references": [_resolved(each, resolver) for each in set(_references(document))]}
+    found = {reference for record in _records(document) for reference in _references(record)}
+    return {"document": document, "references": [_resolved(each, resolver) for each in found]}
 
 
 def _read(file: str) -> bytes:
@@ -198,6 +199,13 @@ def _read(file: str) -> bytes:
         return Path(file).read_bytes()
     except OSError as error:
         raise OperatorError(f"the file {file} cannot be read: {error.strerror}") from None
+
+
+def _records(document: Json) -> Iterator[list[Any]]:
+    """The values of each record. Its labels contain no references."""
+    for records in document.values():
+        for each in records.values() if isinstance(records, dict) else records if isinstance(records, list) else ():
+            yield [value for name, value in each.items() if name != LABELS] if isinstance(each, dict) else []
 
 
 def _references(value: dict[str, Any] | list[Any]) -> Iterator[Reference]:

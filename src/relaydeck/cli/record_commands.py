@@ -38,7 +38,7 @@ from relaydeck.errors import OperatorError
 from relaydeck.fields import Field, Traits, example_of
 from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, SIGNER_FIELDS, Resource, settable_fields
 from relaydeck.provisioning.reader import expected_value
-from relaydeck.provisioning.references import Resolver, as_reference, reference_problem
+from relaydeck.provisioning.references import LABELS, Resolver, as_reference, reference_problem
 from relaydeck.quantities import counted
 from relaydeck.secret import Secret
 from relaydeck.signers.check import SignerCheckReport
@@ -243,10 +243,13 @@ def _text(source: str) -> str:
 
 
 def _resolved(resource: Resource, document: Json) -> Json:
-    """References are resolved here: a server must not read its own environment or files for a caller."""
+    """References are resolved here: a server must not read its own environment or files for a caller.
+
+    Labels are none, whatever their keys are: `env=prod` is a label.
+    """
     if resource == "signers" or not any(isinstance(value, dict | list) for value in document.values()):
         return document
-    return {name: _resolve(value, name) for name, value in document.items()}
+    return {name: value if name == LABELS else _resolve(value, name) for name, value in document.items()}
 
 
 def _resolve(value: Any, place: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import is_private_key
 
+LABELS = "labels"  # the field of a record that contains none, although `{ env = "prod" }` looks like one
 _MOST_BYTES = 1_048_576
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
