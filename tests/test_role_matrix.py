@@ -44,6 +44,7 @@ config = { key = "0x4c0883a69102937d6231471b5dbb6204fe5129617082792ae468d01a3f36
 id = "mine"
 type = "webhook"
 url = "https://hooks.example.com/mine"
+labels = { team = "a" }
 
 [[relayers]]
 id = "mine"
