@@ -395,8 +395,14 @@ def test_what_is_too_large_for_a_proposal_is_refused(guarded: Admin) -> None:
 
 
 def test_the_number_of_open_proposals_is_bounded(guarded: Admin) -> None:
-    for number in range(100):
-        proposed(guarded, "PATCH", "relayers/sepolia-1", {"name": f"Name {number}"})
+    """Those of an author too, so that the others can still propose."""
+    authors = [issue(guarded.running.home, f"author {number}", "editor") for number in range(5)]
+    for author in authors:
+        for number in range(20):
+            proposed(guarded, "PATCH", "relayers/sepolia-1", {"name": f"Name {number}"}, token=author)
+        answer = guarded.ask("PATCH", "relayers/sepolia-1", {"name": "Other"}, token=author)
+        message = "20 of your changes wait for an approval already: withdraw some first"
+        assert refusal(answer) == (409, message)
     answer = guarded.ask("PATCH", "relayers/sepolia-1", {"name": "Other"})
     message = "100 changes wait for an approval already: approve or reject some first"
     assert refusal(answer) == (409, message)

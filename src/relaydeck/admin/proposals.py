@@ -65,7 +65,7 @@ from relaydeck.store.vault import Vault
 
 OPEN_SECONDS = 7 * 86_400  # until a proposal expires
 _KEPT_SECONDS = 90 * 86_400  # one that is closed; the audit log keeps what it did
-_MOST_OPEN, _MOST_PROTECTIONS = 100, 100
+_MOST_OPEN, _MOST_OPEN_OF_ONE, _MOST_PROTECTIONS = 100, 20, 100  # so that no author keeps all others out
 _MOST_STEPS, _MOST_BYTES, _LONGEST_REASON = 1000, 1_048_576, 500
 _BY_ANOTHER = "a change that needs approval cannot be approved by its author, nor by a token that the author made"
 _ACTIONS = {"created": "create", "updated": "change", "deleted": "remove"}
@@ -174,7 +174,7 @@ def _propose(
     context: ChangeContext, operation: Operation, call: Call, reason: str, guard: Guard, entries: list[Row]
 ) -> Content:
     transaction, now = context.transaction, context.now
-    _require_room(transaction, call, entries, now)
+    _require_room(transaction, call, entries, context)
     proposal = new_identifier()
     pinned = f'"{guard.revision}"' if guard.revision else _etag(context, operation, call)
     scope = None if transaction.statements is None else transaction.statements.scope
@@ -200,15 +200,18 @@ def _propose(
     return read_record(context, "proposals", proposal)._replace(proposed=True)
 
 
-def _require_room(transaction: Transaction, call: Call, entries: list[Row], now: int) -> None:
+def _require_room(transaction: Transaction, call: Call, entries: list[Row], context: ChangeContext) -> None:
     if len(entries) > _MOST_STEPS or len(call.body) > _MOST_BYTES:
         raise NotPossible(
             "the change needs approval, because records of it are protected, and is too large for a proposal: split it"
             f" into documents of at most {_MOST_STEPS} steps and {_MOST_BYTES} bytes"
         )
-    forget_expired(transaction, now)
-    open_now = "SELECT count(*) AS total FROM proposals WHERE state = 'open' AND expires_at > :now"
-    if transaction.all(open_now, {"now": now})[0].total >= _MOST_OPEN:
+    forget_expired(transaction, context.now)
+    open_now = "SELECT author FROM proposals WHERE state = 'open' AND expires_at > :now"
+    authors = [row.author for row in transaction.all(open_now, {"now": context.now})]
+    if authors.count(context.actor) >= _MOST_OPEN_OF_ONE:
+        raise NotPossible(f"{_MOST_OPEN_OF_ONE} of your changes wait for an approval already: withdraw some first")
+    if len(authors) >= _MOST_OPEN:
         raise NotPossible(f"{_MOST_OPEN} changes wait for an approval already: approve or reject some first")
 
 
