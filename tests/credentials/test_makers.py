@@ -16,8 +16,10 @@ from relaydeck.credentials.tokens import (
     doubted_tokens,
     find_named,
     issue_new,
+    may_approve,
     rotate,
 )
+from relaydeck.errors import NotPossible
 from relaydeck.roles import Role
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.changes import ChangeContext
@@ -136,3 +138,26 @@ def test_a_filter_finds_a_person_and_their_tokens(
 def test_an_actor_is_one_name_or_a_person_and_a_token() -> None:
     assert names_in("token:ci") == ("token:ci",)
     assert names_in(f"{ALICE} via token:a via token:b") == (ALICE, "token:a via token:b")
+
+
+@pytest.mark.parametrize("length", [3, 34, 100])
+def test_a_chain_of_tokens_does_not_approve_what_its_first_proposed(store: Store, length: int) -> None:
+    made(store, "cli:local", "t0")
+    for number in range(1, length):
+        made(store, f"token:t{number - 1}", f"t{number}")
+    made(store, "cli:local", "other")
+    pairs = [(f"token:t{length - 1}", "token:t0"), ("token:t0", f"token:t{length - 1}"), ("token:other", "token:t0")]
+    assert [may_approve(store.database.read, *each) for each in pairs] == [False, False, True]
+
+
+def test_a_name_that_is_too_long_for_that_of_an_old_secret_is_rotated_at_once(store: Store) -> None:
+    """An old secret whose name is cut would be another author."""
+    name = "n" * 201
+    made(store, "cli:local", name)
+    with store.database.transaction() as transaction:
+        context = ChangeContext(transaction, AuditLog(store.vault), "cli:local", NOW)
+        with pytest.raises(NotPossible) as refusal:
+            rotate(context, name, 60)
+        rotated = rotate(context, name, 0)
+    message = "the name has more than 200 characters: rotate the token without an overlap"
+    assert (refusal.value.reason, rotated and rotated[1]) == (message, "")

@@ -292,7 +292,9 @@ def rotate(context: ChangeContext, name: str, overlap: int) -> tuple[Secret, str
     if old is None or not old.is_live(context.now) or not old.is_authentic(context.vault.proofs):
         return None
     (row,) = context.transaction.all("SELECT purpose FROM tokens WHERE seq = :seq", {"seq": old.seq})
-    old_name = f"{name[:_LONGEST_BASE]} (issued {utc(old.created_at)})" if overlap else ""
+    if overlap and len(name) > _LONGEST_BASE:  # the name of the old secret must contain it: see `_bases`
+        raise NotPossible(f"the name has more than {_LONGEST_BASE} characters: rotate the token without an overlap")
+    old_name = f"{name} (issued {utc(old.created_at)})" if overlap else ""
     if not overlap:
         _revoke_one(context, name)
     elif find_named(context.transaction.all, old_name) is not None:
@@ -332,12 +334,14 @@ def _revoke_one(context: ChangeContext, name: str) -> bool:
 
 # -- who may approve a change that needs it ---------------------------------------------------------
 
-_LONGEST_CHAIN = 32
+_MOST_MAKERS = 32  # that are followed, the actor among them
 
 
 def may_approve(read: ReadRows, actor: str, author: str) -> bool:
     """Not the author, nor whoever made the author's token, nor a token that the author made."""
     ours, theirs, same = _makers(read, actor), _makers(read, author), {*_bases(actor), *_bases(author)}
+    if len(ours) > _MOST_MAKERS or len(theirs) > _MOST_MAKERS:  # those that were not followed may be the other one
+        return False
     return not any(each in same or each.startswith("person:") for each in ours & theirs)
 
 
@@ -362,7 +366,7 @@ def is_author(read: ReadRows, actor: str, scope: Scope | None, author: str) -> b
 def _makers(read: ReadRows, actor: str) -> set[str]:
     """The actor, who made its token, and so on. A name may have been used by several tokens."""
     found, left = set[str](), [actor]
-    while left and len(found) < _LONGEST_CHAIN:
+    while left and len(found) <= _MOST_MAKERS:
         names = _bases(left.pop())
         for token in (each.removeprefix("token:") for each in names if each not in found and each.startswith("token:")):
             sql = "SELECT made_by FROM tokens WHERE name = :name AND made_by IS NOT NULL"
