@@ -52,8 +52,8 @@ def parse_wei(text: str, unit: str, coin: str = "") -> int | None:
 
 
 def write_wei(wei: int, unit: str, coin: str) -> str:
-    """Exactly, as `parse_wei` reads it: what is less than 1 gwei in Wei."""
-    if wei < 10**9:
+    """Exactly, as `parse_wei` reads it: what is less than 1 gwei of a coin in Wei."""
+    if not wei or (unit not in _PLACES and wei < 10**9):
         return f"{wei} wei" if wei else "0"
     whole, rest = divmod(wei, 10 ** (places := _PLACES.get(unit, NATIVE_DECIMALS)))
     digits = f"{whole}.{rest:0{places}d}".rstrip("0").rstrip(".")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.console.conftest import Operator, plain
 from tests.support.running import Answer, Running
+from tests.support.seeding import ADDRESS
 
 
 def newest(served: Running, record: str) -> dict[str, Any]:
@@ -83,13 +84,34 @@ def test_a_change_is_planned_back_and_made_only_when_confirmed(served: Running, 
     update(served, "relayers/changed", {"name": "other", "policies": {"min_balance": 10**30}, "labels": None})
     planned = revert(operator, newest(served, "changed"))
     assert planned.status == 200
-    shown = re.findall("<li>([a-z_.]+): ", planned.body.decode())
-    assert sorted(shown) == ["labels", "name", "policies.min_balance"]
+    shown = re.findall("<li>([A-Za-z ]+): ", planned.body.decode())
+    assert sorted(shown) == ["Labels", "Minimum balance", "Name"]
     assert served.ask("GET", "/admin/v1/relayers/changed").json["data"]["name"] == "other"
     assert apply_planned(operator, planned).status == 200
     now = served.ask("GET", "/admin/v1/relayers/changed").json["data"]
     assert (now["name"], now["policies"]["min_balance"], now["labels"]) == ("changed", 5, {"team": "a"})
     assert now["custom_rpc_urls"] == nodes
+
+
+def test_amounts_are_in_coins_in_the_log_and_in_the_plan_back(served: Running, operator: Operator) -> None:
+    create(served, "valued", policies={"min_balance": 10**17})
+    update(served, "relayers/valued", {"policies": {"min_balance": 7 * 10**17 + 1}})
+    listed = operator.get("/audit?record=valued&action=relayer.updated")
+    assert "Minimum balance: 0.1 ETH → 0.700000000000000001 ETH" in plain(listed)
+    assert 'title="700,000,000,000,000,001 Wei"' in listed.body.decode()
+    planned = plain(revert(operator, newest(served, "valued")))
+    assert "Minimum balance: 0.700000000000000001 ETH → 0.1 ETH" in planned
+
+
+def test_a_fee_token_is_in_words(served: Running, operator: Operator) -> None:
+    token = {"address": ADDRESS, "decimals": 6, "rate": {"fixed": "2500"}}
+    update(served, "networks/sepolia", {"fee_tokens": {"WORD": token}})
+    update(served, "networks/sepolia", {"fee_tokens": {"WORD": {"margin_percent": "2"}}})
+    log = plain(operator.get("/audit?record=sepolia&action=network.updated"))
+    assert f"Fee token WORD: unset → address {ADDRESS}, decimals 6, fixed 2500" in log
+    assert "Fee token WORD: margin percent: unset → 2" in log
+    planned = plain(revert(operator, newest(served, "sepolia")))
+    assert "Fee token WORD: margin percent: 2 → unset" in planned
 
 
 def test_a_deleted_record_without_secrets_is_planned_back(served: Running, operator: Operator) -> None:

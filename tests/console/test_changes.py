@@ -197,7 +197,7 @@ def test_a_conflicting_edit_is_stopped_and_shows_who_changed_each_field(served: 
         [CHANGED.format("relayer"), "It was paused by token:op. This form leaves that as it is.", AGAIN],
         [
             ["Name", "Sepolia one", "Changed by another by token:ed", "Mine"],
-            ["Gas price cap", "100 gwei", "6 wei by token:root", "as theirs"],
+            ["Gas price cap", "100 gwei", "0.000000006 gwei by token:root", "as theirs"],
             ["Minimum balance", "0", "9 wei by token:ed", "as theirs"],
         ],
     )

@@ -60,7 +60,9 @@ def test_a_number_alone_is_in_the_unit_of_its_field() -> None:
     ("wei", "unit", "text"),
     [
         (0, "coin", "0"),
-        (5, "gwei", "5 wei"),
+        (5, "coin", "5 wei"),
+        (5, "gwei", "0.000000005 gwei"),
+        (200_000_000, "gwei", "0.2 gwei"),
         (10**9, "coin", "0.000000001 POL"),
         (12 * 10**18 + 1, "coin", "12.000000000000000001 POL"),
         (100 * 10**18, "coin", "100 POL"),
@@ -104,10 +106,11 @@ def test_the_changes_of_a_relayer_are_shown_in_its_units_before_they_are_saved(
         200,
         [
             "Labels: unset → team=payments",
-            "Gas price cap: 100 gwei (100,000,000,000 wei) → 20 gwei (20,000,000,000 wei)",
-            "Minimum balance: 0 → 0.5 ETH (500,000,000,000,000,000 wei)",
+            "Gas price cap: 100 gwei → 20 gwei",
+            "Minimum balance: 0 → 0.5 ETH",
         ],
     )
+    assert '<span class="amount" title="500,000,000,000,000,000 Wei">0.5 ETH</span>' in shown.body.decode()
     assert record(served, "relayers/sepolia-1") == before
     again = sent(operator, shown, "back")
     assert {name: fields(again)[name].strip() for name in typed} == typed
@@ -141,14 +144,14 @@ def test_amounts_are_in_the_coin_of_the_network(served: Running, operator: Opera
 def test_the_tips_of_a_network_are_in_gwei(served: Running, operator: Operator) -> None:
     path = "/networks/sepolia/edit"
     page = operator.get(path)
-    shown = operator.post(path, fields(page) | {"tip_floor": "1.5", "tip_ceiling": "0.1 ETH", "do": "plan"})
+    shown = operator.post(path, fields(page) | {"tip_floor": "0.2", "tip_ceiling": "0.1 ETH", "do": "plan"})
     assert changes(shown) == [
-        "Tip floor: unset → 1.5 gwei (1,500,000,000 wei)",
-        "Tip ceiling: unset → 100000000 gwei (100,000,000,000,000,000 wei)",
+        "Tip floor: unset → 0.2 gwei",
+        "Tip ceiling: unset → 100000000 gwei",
     ]
     assert operator.post(path, fields(shown) | {"do": "save"}).status == 303
     found = record(served, "networks/sepolia")
-    assert (found["tip_floor"], found["tip_ceiling"]) == (1_500_000_000, 10**17)
+    assert (found["tip_floor"], found["tip_ceiling"]) == (200_000_000, 10**17)
 
 
 def test_the_form_of_a_relayer_is_grouped(operator: Operator) -> None:

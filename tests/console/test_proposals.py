@@ -59,7 +59,19 @@ def test_the_page_says_which_value_is_removed(served: Running) -> None:
     operator = Operator(served.port).sign_in(served.token)
     assert operator.post(f"/proposals/{propose(served, 'a')}/force", {"reason": "alone"}).status == 303
     removing = served.ask("PATCH", "/admin/v1/signers/ops", {"labels": {"team": None}}).json["data"]["id"]
-    assert 'labels: {"team":"a"} → unset' in plain(operator.get(f"/proposals/{removing}"))
+    assert "Labels: team=a → unset" in plain(operator.get(f"/proposals/{removing}"))
+
+
+def test_amounts_are_in_coins_and_gwei(served: Running) -> None:
+    path, policies = "/admin/v1/relayers/sepolia-1", {"min_balance": 10**17, "gas_price_cap": 2 * 10**8}
+    assert served.ask("PATCH", path, {"policies": policies}).status == 200
+    assert served.ask("POST", "/admin/v1/protections", {"name": "two", "kinds": ["relayer"]}).status == 201
+    asked = served.ask("PATCH", path, {"policies": {"min_balance": 7 * 10**17, "gas_price_cap": 10**8}})
+    page = Operator(served.port).sign_in(served.token).get(f"/proposals/{asked.json['data']['id']}")
+    assert [
+        each in plain(page) for each in ("Minimum balance: 0.1 ETH → 0.7 ETH", "price cap: 0.2 gwei → 0.1 gwei")
+    ] == [*(True, True)]
+    assert '<span class="amount" title="700,000,000,000,000,000 Wei">0.7 ETH</span>' in page.body.decode()
 
 
 def test_only_the_author_has_a_button_that_withdraws(served: Running) -> None:

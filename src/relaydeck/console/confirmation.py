@@ -4,28 +4,38 @@ A form that is sent leads to this page, whose buttons send it again: to save exa
 form. The changes are planned as those of an apply file with this record. What somebody else has changed since the form
 was opened is shown, too: as it was, as it is and by whom, and as it was typed. A field that was not touched in the form
 follows what is stored, so that saving takes back nobody's change unseen.
+
+Plans, proposals and audit entries are shown in the same words: the labels of forms, and amounts in their units.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from relaydeck.console.admin_calls import Json, Result
-from relaydeck.console.forms import Input, label_of, text_of
+from relaydeck.console.formats import exact_amount
+from relaydeck.console.forms import Input, in_coin, inputs_of, label_of, text_of
 from relaydeck.console.page_request import PageRequest
 from relaydeck.errors import BadRequest, MistakenRecord, NotPossible, OutOfDate, RecordExists
 from relaydeck.http.pipeline import Reply
 from relaydeck.identifiers import new_identifier
+from relaydeck.networks.model import FeeToken, Network
+from relaydeck.notifications.model import Notification
 from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, Resource, settable_fields
 from relaydeck.provisioning.document import RecordDocument, merged
+from relaydeck.provisioning.export import keyed_documents
 from relaydeck.provisioning.plan import FieldChange, Step, shown_labels
 from relaydeck.provisioning.planner import NODE_FIELDS
 from relaydeck.provisioning.stored import Stored
+from relaydeck.relayers.model import Relayer
 from relaydeck.signers.known_addresses import find_addresses
 from relaydeck.store.open_store import Store
+from relaydeck.store.rows import in_list
 
 _CONFLICT = 412
 _MOST_ENTRIES = 100  # of the audit log, to find who changed a field
@@ -205,27 +215,92 @@ async def _plan(request: PageRequest, edit: Edit) -> list[Json]:
 def worded(
     fields: Iterable[Json], now: Iterable[Input], typed: Iterable[Input], shown: Mapping[str, str] | None = None
 ) -> list[Json]:
-    """Changed fields in the words of a form: labels, and amounts in the operator's units beside those in Wei."""
+    """Changed fields in the words of a form: labels, and amounts in the operator's units, with Wei as their titles."""
     before, after = ({each.name: each for each in inputs} for inputs in (now, typed))
-    return [_field(each, before, after, shown or {}) for each in fields]
+    return [words for each in fields for words in _words(each, before, after, shown or {})]
 
 
-def _field(field: Json, now: Mapping[str, Input], typed: Mapping[str, Input], shown: Mapping[str, str]) -> Json:
-    name = field["name"]
+def _words(
+    field: Json, now: Mapping[str, Input], typed: Mapping[str, Input], shown: Mapping[str, str]
+) -> Iterator[Json]:
+    name, before, after = (field[each] for each in ("name", "before", "after"))
     if name in shown:
-        return {"name": label_of(name), "before": "", "after": shown[name]}
+        yield {"name": label_of(name), "before": "", "after": shown[name]}
+    elif name.partition(".")[0] == "fee_tokens" and (tokens := _both_tokens(before, after)):
+        yield from _token_words(*tokens, nothing="" if "" in (before, after) else _UNSET)
+    else:
+        yield {
+            "name": label_of(name),
+            "before": _value(now.get(name), before),
+            "after": _value(typed.get(name), after),
+        }
+
+
+def _value(field: Input | None, value: Any) -> Any:
+    """A value as it is shown. That of an audit entry is JSON, that of a plan is text."""
+    if field is not None and field.kind == "amount" and str(value).isdigit():
+        return exact_amount(text_of(field, int(value)), int(value))
+    if field is not None and field.kind in ("labels", "lines", "nodes"):
+        return _listed(_decoded(value))
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    """A proposal has lists and tables as JSON text."""
+    try:
+        return msgspec.json.decode(value) if isinstance(value, str) and value[:1] in ("[", "{") else value
+    except msgspec.DecodeError:
+        return value
+
+
+def _listed(value: Any) -> Any:
+    """A list or a table as a plan writes it."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_listed_item, value))}]"
+    return ", ".join(f"{key}={each}" for key, each in value.items()) if isinstance(value, dict) else value
+
+
+def _listed_item(value: Any) -> str:
+    return f"{value['url']} weight {value['weight']}" if isinstance(value, dict) else str(value)
+
+
+def _both_tokens(before: Any, after: Any) -> tuple[dict[str, Json], dict[str, Json]] | None:
+    """Fee tokens by symbol, as documents write them. None: one of the values does not have them whole."""
+    values = [[] if each in ("", _UNSET) else _decoded(each) for each in (before, after)]
+    lists = [each if isinstance(each, list) else [each] for each in values]
+    try:
+        old, new = (msgspec.convert(each, tuple[FeeToken, ...], strict=False) for each in lists)
+    except msgspec.ValidationError:
+        return None
+    return keyed_documents(old, "symbol"), keyed_documents(new, "symbol")
+
+
+def _token_words(before: dict[str, Json], after: dict[str, Json], *, nothing: str) -> Iterator[Json]:
+    """One line for a token that is added or removed, and one for each part that changes of another."""
+    if before == after or not (before or after):
+        yield {"name": label_of("fee_tokens")} | _pair(f"[{', '.join(each)}]" for each in (before, after))
+    for symbol in dict.fromkeys([*before, *after]):
+        was, now = (_parts(each.get(symbol, {})) for each in (before, after))
+        if was and now:
+            for part in (each for each in dict.fromkeys([*was, *now]) if was.get(each) != now.get(each)):
+                values = _pair(each.get(part, nothing) for each in (was, now))
+                yield {"name": f"Fee token {symbol}: {part}"} | values
+        else:
+            whole = (", ".join(f"{part} {value}" for part, value in each.items()) for each in (was, now))
+            yield {"name": f"Fee token {symbol}"} | _pair(each or nothing for each in whole)
+
+
+def _pair(values: Iterable[Any]) -> Json:
+    return dict(zip(("before", "after"), values, strict=True))
+
+
+def _parts(token: Json) -> dict[str, str]:
+    """The parts of a token and of its rate, in words."""
+    parts = {name: value for name, value in token.items() if name != "rate"} | token.get("rate", {})
     return {
-        "name": label_of(name),
-        "before": _amount(now.get(name), field["before"]),
-        "after": _amount(typed.get(name), field["after"]),
+        name.replace("_", " "): value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for name, value in parts.items()
     }
-
-
-def _amount(field: Input | None, text: str) -> str:
-    if field is None or field.kind != "amount" or not text.isdigit():
-        return text
-    amount = text_of(field, int(text))
-    return amount if amount.endswith(" wei") or text == "0" else f"{amount} ({int(text):,} wei)"
 
 
 def _conflict(before: Mapping[str, str], edit: Edit, changes: Sequence[Json]) -> list[Difference]:
@@ -249,3 +324,86 @@ def _newest(changes: Sequence[Json], name: str) -> Json | None:
     """The newest entry that changed a field: of one in a list, such as `rpc_urls[0].url`, the list."""
     field = name.partition("[")[0]
     return next((each for each in changes if field in (each.get("after") or ())), None)
+
+
+# -- The steps of plans, and the entries of the audit log --
+
+_UNSET = "unset"
+_COINS = "coins"  # of a network that is not known any more
+_MOST_NAMED = 500  # in one statement
+_SIDES = (("before", "after"), ("after", "before"))
+
+
+class _Coins(NamedTuple):
+    """The symbol of each network, and the network of each relayer."""
+
+    symbols: Mapping[str, str] = {}
+    networks: Mapping[str, str] = {}
+
+    def of(self, relayer: str, network: str) -> str:
+        """`network`: the one that the change names, if it does."""
+        return self.symbols.get(network or self.networks.get(relayer, ""), _COINS)
+
+
+async def worded_steps(request: PageRequest, steps: Sequence[Json]) -> list[Json]:
+    """The steps of a plan or a proposal in the words of forms."""
+    coins = await _read_coins(request, [each["name"] for each in steps if each["kind"] == "relayer"])
+
+    def word() -> list[Json]:
+        return [each | {"fields": _worded_change(each["kind"], each["name"], each["fields"], coins)} for each in steps]
+
+    return await asyncio.to_thread(word)  # a plan may have many thousands
+
+
+async def worded_entries(request: PageRequest, entries: Sequence[Json]) -> list[Json]:
+    """Entries of the audit log with their `fields` in the words of forms."""
+    kinds = [each["action"].partition(".")[0] for each in entries]
+    named = zip(kinds, entries, strict=True)
+    coins = await _read_coins(request, [each["record"] for kind, each in named if kind == "relayer"])
+    return [
+        each | {"fields": _worded_change(kind, each["record"], _facts(each), coins)}
+        for kind, each in zip(kinds, entries, strict=True)
+    ]
+
+
+async def newest_entries(request: PageRequest, record: str) -> list[Json]:
+    """What changed a record last."""
+    found = await request.call("list_audit", record=record, order="newest", per_page="10")
+    return await worded_entries(request, found.data)
+
+
+def _facts(entry: Json) -> list[Json]:
+    """The facts of an entry as the fields of a step."""
+    before, after = entry["before"] or {}, entry["after"] or {}
+    nothing = _UNSET if before and after else ""
+    return [
+        {"name": name} | _pair(nothing if each.get(name) is None else each[name] for each in (before, after))
+        for name in dict.fromkeys([*before, *after])
+    ]
+
+
+def _worded_change(kind: str, record: str, fields: Sequence[Json], coins: _Coins) -> list[Json]:
+    if kind != "relayer":
+        return worded(fields, _inputs_of(kind), _inputs_of(kind))
+    moved: Json = next((each for each in fields if each["name"] == "network"), {"before": "", "after": ""})
+    now, typed = (coins.of(record, moved[each] or moved[other]) for each, other in _SIDES)
+    return worded(fields, _inputs_of(kind, now), _inputs_of(kind, typed))
+
+
+@lru_cache(256)
+def _inputs_of(kind: str, coin: str = "") -> tuple[Input, ...]:
+    if kind in ("relayer", "network"):
+        return tuple(in_coin(inputs_of(Relayer if kind == "relayer" else Network), coin))
+    return tuple(each for each in inputs_of(Notification) if each.name == "labels")  # those of every kind of record
+
+
+async def _read_coins(request: PageRequest, relayers: Sequence[str]) -> _Coins:
+    def read(store: Store) -> _Coins:
+        rows, networks = store.database.read("SELECT name, native_symbol FROM networks", {}), dict[str, str]()
+        for start in range(0, len(relayers), _MOST_NAMED):
+            listed, values = in_list(relayers[start : start + _MOST_NAMED])
+            found = store.database.read(f"SELECT id, network FROM relayers WHERE id IN ({listed})", values)
+            networks |= {row.id: row.network for row in found}
+        return _Coins({row.name: row.native_symbol for row in rows}, networks)
+
+    return await request.read(read) if relayers else _Coins()

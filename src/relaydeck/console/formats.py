@@ -84,6 +84,11 @@ def _amount(wei: int, places: int, symbol: str) -> Markup:
     return _markup(f'<span class="amount" title="{wei:,} Wei">{short_amount(wei, places)}{unit}</span>')
 
 
+def exact_amount(text: str, wei: int) -> Markup:
+    """An amount that is written exactly, with the number of Wei as its title."""
+    return _markup(f'<span class="amount" title="{wei:,} Wei">{escape(visible(text))}</span>')
+
+
 def short_amount(wei: int, places: int = NATIVE_DECIMALS) -> str:
     """With five significant digits, or every digit before the point; never more than there is."""
     whole, rest = divmod(wei, 10**places)
@@ -123,7 +128,9 @@ def as_json(value: Any) -> str:
 
 
 def fact(value: Any) -> Markup:
-    """A value of an audit entry or a plan, on one line."""
+    """A value of an audit entry or a plan, on one line. An amount is markup already."""
+    if isinstance(value, Markup):
+        return value
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return _markup(f"<bdi>{escape(visible(text))}</bdi>")
 

@@ -75,6 +75,7 @@ _LABELS = {
     "notification_id": "Notification",
     "pubkey": "Public key",
     "relayer_id": "Relayer",
+    "rpc_urls": "Nodes",
     "runway_warn_hours": "Warn at hours of runway",
     "sequencer_grace_seconds": "Seconds without rates after an outage",
     "signer_id": "Signer",

@@ -50,7 +50,7 @@ def test_several_relayers_are_changed_and_taken_back(page: Page, served: Running
     page.get_by_label("Labels", exact=True).fill("team=payments")
     page.get_by_role("button", name="Show the changes").click()
     expect(page.locator("main")).to_contain_text("Labels: 2, Minimum balance: 2.")
-    expect(page.get_by_role("list", name="Changes")).to_contain_text("0 → 0.5 ETH (500,000,000,000,000,000 wei)")
+    expect(page.get_by_role("list", name="Changes")).to_contain_text("0 → 0.5 ETH")
     assert policies(served) == before
     page.get_by_role("button", name="Change 2 relayers").click()
     expect(page.locator("h1")).to_have_text("Changed 2 relayers")
@@ -77,7 +77,7 @@ def test_the_forms_and_the_pages_that_answer_them_are_accessible(page: Page) -> 
     assert violations(page) == []
     page.get_by_label("Minimum balance").fill("50 gwei")
     page.get_by_role("button", name="Show the changes").click()
-    expect(page.get_by_role("list", name="Changes")).to_contain_text("0 → 0.00000005 ETH (50,000,000,000 wei)")
+    expect(page.get_by_role("list", name="Changes")).to_contain_text("0 → 0.00000005 ETH")
     assert violations(page) == []
     page.goto("/console/relayers")
     page.get_by_label("Select one").check()

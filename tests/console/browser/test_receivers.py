@@ -76,11 +76,11 @@ def test_a_change_is_found_and_planned_back(hooked: Running, page: Page) -> None
     page.get_by_label("Record").fill("r0")
     page.get_by_label("Action").fill("relayer.updated")
     page.get_by_role("button", name="Search", exact=True).click()
-    expect(page.get_by_role("region", name="Audit entries")).to_contain_text("policies.min_balance")
+    expect(page.get_by_role("region", name="Audit entries")).to_contain_text("Minimum balance")
     assert look_at(page) == []
     page.set_viewport_size({"width": 1280, "height": 900})
     page.get_by_role("button", name="Revert").click()
-    expect(page.get_by_role("list", name="Changes")).to_contain_text("policies.min_balance")
+    expect(page.get_by_role("list", name="Changes")).to_contain_text("Minimum balance")
     assert hooked.ask("GET", "/admin/v1/relayers/r0").json["data"]["policies"]["min_balance"] == 7
     page.get_by_role("button", name="Apply 1 change").click()
     expect(page.locator("h1")).to_have_text("Applied")

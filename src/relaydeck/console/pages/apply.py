@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.console.admin_calls import Json
+from relaydeck.console.confirmation import worded_steps
 from relaydeck.console.page_request import PageRequest, get, post
 from relaydeck.console.rendering import download
 from relaydeck.console.request import reason_of
@@ -71,7 +72,8 @@ async def plan_page(
     removals = Counter(step["kind"] for step in found.data["steps"] if step["action"] == "remove")
     sealed = carry(request.operator.secret, f"{removals.total()}\n{text}")
     status = 412 if changed else 400 if problem else 200
-    values = {"plan": found.data, "sealed": sealed, "prune": prune, "changed": changed, "problem": problem}
+    shown = found.data | {"steps": await worded_steps(request, found.data["steps"])}
+    values = {"plan": shown, "sealed": sealed, "prune": prune, "changed": changed, "problem": problem}
     values |= {"removals": removals, "together": together}
     return await asyncio.to_thread(request.page, "apply_plan.html", status=status, **values)
 
@@ -90,7 +92,8 @@ async def apply(request: PageRequest) -> Reply:
         return await plan_page(request, text, prune=prune, changed=changed)
     except RequestError as error:
         return await _refused(request, error)
-    return await asyncio.to_thread(request.page, "apply_done.html", plan=done.data)
+    shown = done.data | {"steps": await worded_steps(request, done.data["steps"])}
+    return await asyncio.to_thread(request.page, "apply_done.html", plan=shown)
 
 
 def _document(text: str, *, prune: bool, plan_only: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import msgspec
 
 from relaydeck.console.admin_calls import Json
+from relaydeck.console.confirmation import worded_entries
 from relaydeck.console.live import answer_with_result
 from relaydeck.console.page_request import PageRequest, get, post
 from relaydeck.console.pages.apply import plan_page
@@ -23,7 +24,8 @@ _MOST_ROWS = 1000  # of a file
 async def show(request: PageRequest) -> Reply:
     found = await request.listed("list_audit", order="newest")
     fixed = await request.read(lambda store: _fixed(store, request.operator.scope, found["listed"]))
-    return request.page("audit.html", most=request.at_most(_MOST_ROWS), fixed=fixed, **found)
+    shown = found | {"listed": await worded_entries(request, found["listed"]), "fixed": fixed}
+    return request.page("audit.html", most=request.at_most(_MOST_ROWS), **shown)
 
 
 def _fixed(store: Store, scope: Scope | None, entries: list[Json]) -> set[int]:

@@ -18,7 +18,7 @@ import msgspec
 from relaydeck.api.list_filters import NETWORK_FAILS
 from relaydeck.bounded_toml import parse_toml
 from relaydeck.console.admin_calls import Json, Result
-from relaydeck.console.confirmation import Edit, followed, opened, planned, save, values_when_opened
+from relaydeck.console.confirmation import Edit, followed, newest_entries, opened, planned, save, values_when_opened
 from relaydeck.console.confirmation import create as create_record
 from relaydeck.console.forms import (
     Input,
@@ -102,12 +102,10 @@ async def show(request: PageRequest) -> Reply:
     name = request.identifier
     found = await request.call("get_network", name)
     used = await request.used_by("network", name)
-    entries = await request.call("list_audit", record=name, order="newest", per_page="10")
+    entries = await newest_entries(request, name)
     # Only scheme and host of a node: the rest of its URL may be a key.
     nodes = [(shown_address(each["url"]), each["weight"]) for each in found.data.get("rpc_urls", [])]
-    return request.page(
-        "network.html", network=found.data, nodes=nodes, used=used, entries=entries.data, notes=found.notes
-    )
+    return request.page("network.html", network=found.data, nodes=nodes, used=used, entries=entries, notes=found.notes)
 
 
 @get("/nodes", shows=("networks", "measured"))

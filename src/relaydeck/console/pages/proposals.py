@@ -1,5 +1,6 @@
 """Changes that need approval: what waits, each with its plan, and the decision."""
 
+from relaydeck.console.confirmation import worded_steps
 from relaydeck.console.page_request import PageRequest, act, get, post
 from relaydeck.console.rendering import path_to, redirect
 from relaydeck.console.request import reason_of
@@ -20,7 +21,8 @@ async def show_list(request: PageRequest) -> Reply:
 async def show(request: PageRequest, status: int = 200, problem: str = "") -> Reply:
     found, actor = (await request.call("get_proposal", request.identifier)).data, request.operator.actor
     is_another = await request.read(lambda store: may_approve(store.database.read, actor, found["author"]))
-    return request.page("proposal.html", status=status, proposal=found, is_another=is_another, problem=problem)
+    shown = found | {"steps": await worded_steps(request, found["steps"])}
+    return request.page("proposal.html", status=status, proposal=shown, is_another=is_another, problem=problem)
 
 
 @post("/proposals/{id}/reject", "reject_proposal")

@@ -12,7 +12,7 @@ from relaydeck.api.list_filters import PROBLEMS
 from relaydeck.api.operations import BY_NAME
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.chart import SPANS, balance_chart
-from relaydeck.console.confirmation import Edit, followed, opened, save
+from relaydeck.console.confirmation import Edit, followed, newest_entries, opened, save
 from relaydeck.console.confirmation import create as create_record
 from relaydeck.console.forms import (
     Input,
@@ -99,7 +99,7 @@ async def show(request: PageRequest) -> Reply:
     found = await request.call("get_relayer", name)
     network = await request.call("get_network", found.data["network"])
     explanation = await request.call("explain_relayer", name, probe="false")
-    entries = await request.call("list_audit", record=name, order="newest", per_page="10")
+    entries = await newest_entries(request, name)
     span = request.query["span"] if request.query.get("span") in SPANS else "7d"
     length, step = SPANS[span]
     past: Json = {"from": utc(time.time() - length), "step": f"{step}s"}
@@ -113,7 +113,7 @@ async def show(request: PageRequest) -> Reply:
         symbol=network.data["native_symbol"],
         explanation=explanation.data,
         seen=seen.get(name),
-        entries=entries.data,
+        entries=entries,
         events=events.data,
         notes=found.notes,
         history=history.data,

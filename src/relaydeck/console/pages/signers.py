@@ -3,7 +3,7 @@
 from typing import Any
 
 from relaydeck.console.admin_calls import Json, Result
-from relaydeck.console.confirmation import Edit, followed, opened, save
+from relaydeck.console.confirmation import Edit, followed, newest_entries, opened, save
 from relaydeck.console.confirmation import create as create_record
 from relaydeck.console.forms import Input, document_of, filled, inputs_of, new_document, refused, submitted
 from relaydeck.console.page_request import RELAYERS, PageRequest, act, deletion, get, post
@@ -47,7 +47,7 @@ async def show(request: PageRequest, status: int = 200, **given: Any) -> Reply:
     """`given`: of its form, after that was sent."""
     found = await request.call("get_signer", request.identifier)
     used = await request.used_by("signer_id", request.identifier)
-    entries = await request.call("list_audit", record=request.identifier, order="newest", per_page="10")
+    entries = await newest_entries(request, request.identifier)
     bound = request.services.settings.drivers.bindings
     unbound = {response_type(each): each for each in SHAPES if each not in bound}  # by their names in responses
     inputs = filled(_LABELS, found.data)
@@ -59,7 +59,7 @@ async def show(request: PageRequest, status: int = 200, **given: Any) -> Reply:
         title=_titles(request)[found.data["type"]],
         unbound=unbound.get(found.data["type"], ""),
         used=used,
-        entries=entries.data,
+        entries=entries,
         **form | given,
     )
 
