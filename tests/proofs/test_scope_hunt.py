@@ -3,7 +3,8 @@
 Random requests go to a worker of each of two homes: the whole fleet, and a copy in which what is outside of the scope
 does not exist. Changes are made in both, so that the two stay alike; meanwhile the other teams change their records.
 The two are compared by each status, header and body; by the calls that a list takes, instead of a clock; and at the end
-by what both have logged and counted, and by the audit entries, events and deliveries that the requests left.
+by what both have logged and counted, and by the audit entries, events and deliveries that the requests left. What the
+credential only uses is then as it was, and identifiers that another team had are used again.
 RELAYDECK_SCOPE_REQUESTS says how many there are, RELAYDECK_SCOPE_SEED repeats a run.
 """
 
@@ -14,8 +15,10 @@ import random
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -41,6 +44,7 @@ from relaydeck.worker.worker import Worker
 from tests.support.places import ENGINES, choose, place_of, setting_of
 from tests.support.postgres import PostgresServer
 from tests.support.scoped_fleet import (
+    FORMER,
     KEY,
     RELAYERS,
     SCOPES,
@@ -60,6 +64,7 @@ SEED = int(os.environ.get("RELAYDECK_SCOPE_SEED", "0")) or random.SystemRandom()
 EVERY = (*CONTRACT_OPERATIONS, *OPERATIONS)
 LISTS = [each for each in CONTRACT_OPERATIONS if each.method == "GET"]
 CHANGES_OF_OTHERS = 20  # requests between them
+JSON = ((b"content-type", b"application/json"),)
 NEW = [f"new-{number}" for number in range(1, 6)]
 ROLES = (Role.API, Role.READONLY, Role.VIEWER, Role.OPERATOR, Role.EDITOR)
 OFTEN = (*ROLES, Role.VIEWER, Role.OPERATOR, *[Role.EDITOR] * 3)
@@ -233,6 +238,19 @@ class Requests:
         self._draw, self._choice, self._event_ids = draw, draw.choice, event_ids
         self.problems = ["nobody"]
 
+    def of_former(self) -> Iterator[Sent]:
+        """Create records with identifiers that another team had, and read what is known of them."""
+        for name in FORMER:
+            for resource in NAMES:
+                create = BY_NAME[f"create_{resource[:-1]}"]
+                document = self._document(create, resource, name) | {"labels": {}}
+                document |= {"name": name} if resource == "networks" else {"id": name}
+                if resource == "relayers":
+                    document |= {"network": "net-a", "signer_id": "sign-a", "notification_id": "hook-a"}
+                yield Sent(create, Role.EDITOR, "", "", json.dumps(document).encode(), JSON)
+            for operation, filtered in (("audit", "record"), ("events", "relayer_id"), ("deliveries", "relayer_id")):
+                yield Sent(BY_NAME[f"list_{operation}"], Role.EDITOR, "", f"{filtered}={name}", b"", ())
+
     def next(self) -> Sent:
         operation = self._choice(EVERY) if self._draw.random() < 0.8 else self._choice(CONTRACT_OPERATIONS)
         if operation is BY_NAME["explain_estimate"]:  # asks nodes: what they say depends on the moment
@@ -240,7 +258,7 @@ class Requests:
         role = Role.EDITOR if operation.is_change and self._draw.random() < 0.8 else self._choice(OFTEN)
         name = self._name(operation)
         body = self._body(operation, name)
-        headers: tuple[tuple[bytes, bytes], ...] = ((b"content-type", b"application/json"),) if body else ()
+        headers: tuple[tuple[bytes, bytes], ...] = JSON if body else ()
         if operation.conditional and self._draw.random() < 0.2:
             headers += ((b"if-match", self._choice((b"*", b'"other"'))),)
         if operation.is_repeatable and self._draw.random() < 0.2:
@@ -276,9 +294,10 @@ class Requests:
     def _value(self, each: Parameter) -> str:
         match each.name:
             case "network" | "signer_id" | "notification_id" | "relayer_id":
-                return self._choice(NAMES[{"network": "networks"}.get(each.name, f"{each.name[:-3]}s")])
+                return self._choice([*NAMES[{"network": "networks"}.get(each.name, f"{each.name[:-3]}s")], *FORMER])
             case "record" | "author" | "actor":
-                return self._choice([*RELAYERS, "sign-both", "hook-b", "cli:tester", "token:b", "token:editor"])
+                others = ("sign-both", "hook-b", "cli:tester", "token:b", "token:editor", *FORMER)
+                return self._choice([*RELAYERS, *others])
             case "label":
                 return self._choice(("team=a", "team=b", "team=both", "env=e3"))
             case "name" | "id" | "text":
@@ -403,14 +422,15 @@ async def _hunt(
     with opened(whole) as everything, opened(copy) as inside:
         stores = (everything, inside)
         event_ids = [row.id for row in everything.database.read("SELECT id FROM events", {})]
+        only_used = rows_only_used(everything, scope)
         began = [{table: newest(store, table) for table in ("audit", "events")} for store in stores]
         requests = Requests(draw, event_ids)
-        for number in range(count):
+        drawn = (requests.next() for _ in range(count))
+        for number, sent in enumerate(chain(requests.of_former(), drawn)):
             if number % CHANGES_OF_OTHERS == 0:
                 choice = draw.random()
                 for store in stores:
                     others_change(store, random.Random(choice), for_real=store is everything)
-            sent = requests.next()
             answers = [await side.ask(sent) for side in sides]
             asked, expected = [side.comparable(each) for side, each in zip(sides, answers, strict=True)]
             assert asked == expected, (number, sent.operation.name, sent.path, sent.query, sent.role, sent.body)
@@ -426,8 +446,21 @@ async def _hunt(
             await side.close()
         left = [side.left(store, since, scope) for side, store, since in zip(sides, stores, began, strict=True)]
         assert left[0] == left[1]
+        assert rows_only_used(everything, scope) == only_used
         found[HTTPStatus.OK, "lines and rows left"] += len(left[0])
     return found
+
+
+def rows_only_used(store: Store, scope: Scope) -> list[str]:
+    """The networks, notifications and signers that are outside, or that the scope shows and may not change."""
+    read, mine = store.database.read, ALWAYS_MINE if scope.labels else ()
+    rows = [
+        row
+        for table, identity in (("networks", "name"), ("notifications", "id"), ("signers", "id"))
+        for row in read(f"SELECT {identity} AS record, {table}.* FROM {table} ORDER BY seq")
+        if row.record in NAMES[table] and row.record not in mine
+    ]
+    return [repr(tuple(row)) for row in rows]
 
 
 def newest(store: Store, table: str) -> int:

@@ -14,10 +14,16 @@ import msgspec
 
 from relaydeck.notifications import events
 from relaydeck.notifications.model import EventKind
+from relaydeck.provisioning.declared_records import Resource
+from relaydeck.provisioning.document import RecordDocument, remove_record
 from relaydeck.relayers import relayer_changes
 from relaydeck.scope import Scope
+from relaydeck.secret import Secret
+from relaydeck.signers import signer_changes
 from relaydeck.signers.check import SignerCheck, compared
 from relaydeck.signers.check_results import keep
+from relaydeck.signers.known_addresses import KnownAddresses
+from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import Transaction
@@ -31,6 +37,8 @@ KEY, ADDRESS = "0x" + "4c" * 32, "0xdB00079cad3e665853Bf766eFe26F4C38cdbdCDA"
 TEAMS = "abcdefghij"
 SHARED = "both"
 THEN = 1_790_000_000  # when what is stored happened
+LONG_AGO = 1_000_000_000
+FORMER = ("new-1", "nobody")  # identifiers that another team had then
 SCOPES = {
     "labels": Scope(labels={"team": "a"}),
     "relayers": Scope(relayers=("a-1", "a-4", "nobody")),
@@ -62,7 +70,7 @@ def document() -> str:
             f'[networks.{network}]\nnetwork_type = "evm"\nchain_id = 1\nnative_symbol = "ETH"\n'
             f'rpc_urls = [{{ url = "http://127.0.0.1:9/" }}]\n{labels}'
             f'[[signers]]\nid = "sign-{team}"\ntype = "plain"\nconfig = {{ key = "{KEY}" }}\n{labels}'
-            f'[[notifications]]\nid = "hook-{team}"\ntype = "webhook"\nurl = "https://hook-{team}.example/"\n'
+            f'[[notifications]]\nid = "hook-{team}"\ntype = "webhook"\nurl = "https://hook-{team}.example/"\n{labels}'
         )
     for name, team in RELAYERS.items():
         parts.append(
@@ -89,7 +97,41 @@ def make_fleet(home: Path) -> None:
         for team in (*TEAMS, SHARED):
             _fill_shared(context, team)
         _finish_deliveries(context.transaction, draw)
+        for table in _TABLES:
+            context.transaction.execute(f"UPDATE {table} SET created_at = :then", {"then": THEN})
+    with opened(home) as store, changing(store, "token:b", LONG_AGO) as context:
+        for name in FORMER:
+            make_records(context, name, {"team": "b"})
+            remove_records(context, name)
+    with opened(home) as store, changing(store) as context:
         relayer_changes.set_paused(context, "a-1", paused=True)  # the newest event is inside of each scope
+
+
+def make_records(context: ChangeContext, name: str, labels: dict[str, str]) -> None:
+    """One of every kind, all with the same identifier, with events, deliveries and attempts."""
+    named = {"id": name, "labels": labels}
+    signer_changes.create(context, NewSigner(name, "plain", LocalConfig(Secret(KEY)), labels))
+    relayer = {"name": "New", "network": name, "network_type": "evm", "signer_id": name, "notification_id": name}
+    documents: dict[Resource, dict[str, Any]] = {
+        "networks": {"network_type": "evm", "chain_id": 1, "native_symbol": "ETH", "labels": labels},
+        "notifications": named | {"type": "webhook", "url": f"https://{name}.example/"},
+        "relayers": named | relayer,
+    }
+    for resource, document in documents.items():
+        RecordDocument(resource, name, document).write(context, KnownAddresses(frozenset()), is_new=True)
+    relayer_changes.set_paused(context, name, paused=True)
+    test = EventKind.NOTIFICATION_TEST
+    events.record(context.transaction, test, {}, notification_id=name, now=context.now)
+    without = "SELECT seq FROM deliveries WHERE seq NOT IN (SELECT delivery FROM attempts)"
+    attempt = {"started_at": 1, "duration": 1, "status": 500, "problem": "", "answer": ""}
+    for row in context.transaction.all(without):
+        _insert(context.transaction, "attempts", [{"delivery": row.seq} | attempt])
+
+
+def remove_records(context: ChangeContext, name: str) -> None:
+    resources: tuple[Resource, ...] = ("relayers", "signers", "notifications", "networks")
+    for resource in resources:
+        remove_record(context, resource, name)
 
 
 def _fill_relayer(context: ChangeContext, name: str, draw: random.Random) -> None:
@@ -188,7 +230,7 @@ def inside_of(scope: Scope) -> dict[str, list[str]]:
     return {
         "relayers": relayers,
         "signers": [f"sign-{each}" for each in labelled] + [signer_of(each) for each in relayers],
-        "notifications": [receiver_of(each) for each in relayers],
+        "notifications": [f"hook-{each}" for each in labelled] + [receiver_of(each) for each in relayers],
         "networks": [f"net-{each}" for each in labelled] + [network_of(each) for each in relayers] + [*scope.networks],
     }
 

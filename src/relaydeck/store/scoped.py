@@ -55,14 +55,28 @@ class ScopedStatements:
     def _belongs(self, table: str, referring: str, identity: str = "id") -> str:
         return f"({self._carried(table)}) OR {self._any_relayer(f'inside.{referring} = {table}.{identity}')}"
 
-    def _event(self, kind: str) -> str:
-        """Whether an event or its delivery is inside. Changes that need approval are nothing to a scoped credential."""
+    def _event(self, kind: str, moment: str) -> str:
+        """Whether an event or its delivery is inside. Changes that need approval are nothing to a scoped credential.
+
+        Nor is what happened before the record was created: an earlier one with its identifier may have been outside.
+        """
         named = f"SELECT 1 FROM {self._schema}notifications notification WHERE notification.id = own.notification_id"
+        relayer = self._any_relayer("inside.id = own.relayer_id")
         return (
-            f"CASE WHEN own.relayer_id IS NOT NULL THEN {self._any_relayer('inside.id = own.relayer_id')}"
+            f"CASE WHEN own.relayer_id IS NOT NULL"
+            f" THEN {relayer} AND {self._is_present('relayers', 'id', 'own.relayer_id', moment)}"
             f" ELSE {kind} NOT LIKE 'change.%'"
-            f" AND EXISTS ({named} AND ({self._belongs('notification', 'notification_id')})) END"
+            f" AND EXISTS ({named} AND ({self._belongs('notification', 'notification_id')}))"
+            f" AND {self._is_present('notifications', 'id', 'own.notification_id', moment)} END"
         )
+
+    def _is_present(self, table: str, identity: str, record: str, moment: str) -> str:
+        """Whether the record existed at that moment, for one that is inside.
+
+        Not a part of the condition of an EXISTS, of which PostgreSQL could not make a hash table any more.
+        """
+        created = f"SELECT present.created_at FROM {self._schema}{table} present WHERE present.{identity} = {record}"
+        return f"{moment} >= ({created})"
 
     def _is_shared(self, signer: str) -> str:
         """Whether a relayer that is outside uses the signer."""
@@ -92,9 +106,12 @@ class ScopedStatements:
     @cached_property
     def conditions(self) -> Mapping[str, str]:
         """By table: what a row `own` has to meet."""
-        about = self._event("own.kind")
+        about = self._event("own.kind", "own.created_at")
         delivered = f"SELECT 1 FROM {self._schema}events own WHERE own.seq = attempt.delivery AND {about}"
-        kind = f"(SELECT event.kind FROM {self._schema}events event WHERE event.seq = own.seq)"
+        kind, moment = (
+            f"(SELECT event.{each} FROM {self._schema}events event WHERE event.seq = own.seq)"
+            for each in ("kind", "created_at")
+        )
         numbered = self._any_relayer("inside.seq = own.relayer_seq")
         listed = f"own.name IN ({self._listed('network')}) OR " if self.scope.networks else ""
         return {
@@ -103,7 +120,7 @@ class ScopedStatements:
             "notifications": self._belongs("own", "notification_id"),
             "networks": listed + self._belongs("own", "network", "name"),
             "events": about,
-            "deliveries": self._event(kind),
+            "deliveries": self._event(kind, moment),
             "attempts": f"EXISTS ({delivered.replace('attempt.', 'own_attempt.')})",
             "troubles": self._any_relayer("inside.id = own.relayer_id"),
             "runways": numbered,
@@ -116,9 +133,14 @@ class ScopedStatements:
 
     @property
     def _audit(self) -> str:
-        """An entry follows the record that it is about, as that is now: of one that is gone, nothing is inside."""
-        relayer = self._any_relayer("inside.id = own.record")
+        """An entry follows the record that it is about, as that is now: of one that is gone, nothing is inside.
+
+        Nor if another record has its identifier now. A deletion is about an earlier one even within the same second.
+        """
+        present = self._is_present("relayers", "id", "own.record", "own.moment")
+        relayer = f"{self._any_relayer('inside.id = own.record')} AND {present}"
         branches = [
+            "WHEN own.action LIKE '%.deleted' THEN 1 = 0",
             f"WHEN own.action LIKE 'relayer.%' THEN {relayer}",
             f"WHEN own.action IN {_NAMING_RELAYERS} AND {self._is_shared('own.record')} THEN 1 = 0",
         ]
@@ -128,11 +150,12 @@ class ScopedStatements:
             ("network", "network", "name"),
         ):
             named = f"SELECT 1 FROM {self._schema}{table}s {table} WHERE {table}.{identity} = own.record"
+            present = self._is_present(f"{table}s", identity, "own.record", "own.moment")
             listed = (
                 f"{table}.name IN ({self._listed('network')}) OR " if table == "network" and self.scope.networks else ""
             )
             inside = f"EXISTS ({named} AND ({listed}{self._belongs(table, referring, identity)}))"
-            branches.append(f"WHEN own.action LIKE '{table}.%' THEN {inside}")
+            branches.append(f"WHEN own.action LIKE '{table}.%' THEN {inside} AND {present}")
         return f"CASE {' '.join(branches)} ELSE 1 = 0 END"
 
     def scoped(self, sql: str) -> str:
