@@ -42,6 +42,10 @@ class Heartbeat:
         await self.settle()
         self.longest = 0.0
 
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
     async def settle(self) -> None:
         await asyncio.sleep(2 * _BEAT_SECONDS)
 

@@ -1,6 +1,7 @@
 """Texts that make a careless parser slow, deep or large: each shape in any size."""
 
 import random
+from base64 import b64encode
 from collections.abc import Callable
 
 Shape = Callable[[int], str]
@@ -109,3 +110,51 @@ def mixtures(shapes: dict[str, Shape], count: int, seed: int) -> dict[str, Shape
         return text
 
     return {f"mixture {number}": mixture(number) for number in range(count)}
+
+
+def pem(label: str, der: bytes) -> str:
+    text = b64encode(der).decode()
+    lines = [text[start : start + 64] for start in range(0, len(text), 64)]
+    return "\n".join([f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""])
+
+
+def rsa_private_key(p: int, q: int, e: int = 65537, d: int = 0) -> bytes:
+    """In the DER of PKCS #1, of any odd numbers: whether they are primes takes OpenSSL long to find out."""
+    d = d or pow(e, -1, (p - 1) * (q - 1))
+    return _der(0x30, b"".join(map(_integer, (0, p * q, e, d, p, q, d % (p - 1), d % (q - 1), pow(q, -1, p)))))
+
+
+def dh_public_key(p: int) -> bytes:
+    algorithm = _der(6, bytes.fromhex("2a864886f70d010301")) + _der(0x30, _integer(p) + _integer(2))
+    return _der(0x30, _der(0x30, algorithm) + _der(3, b"\0" + _integer(3)))
+
+
+def _integer(number: int) -> bytes:
+    return _der(2, number.to_bytes(number.bit_length() // 8 + 1))
+
+
+def _der(tag: int, content: bytes) -> bytes:
+    size = len(content)
+    length = bytes([size]) if size < 128 else bytes([0x82, *size.to_bytes(2)])
+    return bytes([tag]) + length + content
+
+
+def _mersenne(*exponents: int) -> bytes:
+    p, q = (2**each - 1 for each in exponents)
+    return rsa_private_key(p, q)
+
+
+# Well-formed, of numbers that are primes: a test for primes takes the longest with these.
+PRIVATE_KEYS = {
+    "an RSA key of large primes": pem("RSA PRIVATE KEY", _mersenne(4253, 4423)),
+    "an RSA key of two primes of 2,200 bits": pem("RSA PRIVATE KEY", _mersenne(2203, 2281)),
+    "an RSA key of a small and a large prime": pem("RSA PRIVATE KEY", _mersenne(521, 3217)),
+    "an RSA key of a large exponent": pem("RSA PRIVATE KEY", rsa_private_key(2**1279 - 1, 2**1279 - 9, 2**4000 + 1)),
+    "an RSA key whose numbers do not fit": pem("RSA PRIVATE KEY", rsa_private_key(2**607 - 1, 2**521 - 1, d=3)),
+    "a text that is too long": pem("PRIVATE KEY", bytes(9000)),
+}
+PUBLIC_KEYS = {
+    "a Diffie-Hellman key": pem("PUBLIC KEY", dh_public_key(2**4423 - 1)),
+    "a large Diffie-Hellman key": pem("PUBLIC KEY", dh_public_key(2**11213 - 1)),
+    "a text that is too long": pem("PUBLIC KEY", bytes(150_000)[:65_000]),
+}

@@ -2,16 +2,31 @@
 
 import pytest
 from coincurve import PrivateKey
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from relaydeck.signers.drivers.curve import identity_of_hex, identity_of_public_key, require_signed, signature_of_der
+from relaydeck.signers.drivers.curve import (
+    Algorithm,
+    identity_of_hex,
+    identity_of_public_key,
+    read_private_key,
+    read_public_key,
+    require_signed,
+    signature_of_der,
+)
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, WrongKeyKind
 from relaydeck.signers.drivers.google_kms import crc32c
 from relaydeck.signers.drivers.interface import KeyIdentity, RawSignature
 from tests.signers.drivers.system import ORDER, OwnedKey, der_signature
+from tests.support.hostile_texts import rsa_private_key
 
 DIGEST = bytes(range(32))
+KEYS: dict[Algorithm, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey] = {
+    Algorithm.EC: ec.generate_private_key(ec.SECP521R1()),
+    Algorithm.ED25519: ed25519.Ed25519PrivateKey.generate(),
+    Algorithm.RSA: rsa.generate_private_key(65537, 2048),
+}
 
 
 def test_a_public_key_has_the_same_address_in_every_form() -> None:
@@ -37,6 +52,60 @@ def test_another_kind_of_key_is_refused(kind: str) -> None:
 def test_what_is_no_public_key_is_rejected(content: bytes) -> None:
     with pytest.raises(AnswerRejected):
         identity_of_public_key(content)
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+@pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER])
+@pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
+def test_a_private_key_is_read_in_every_form(algorithm: Algorithm, encoding: Encoding, form: PrivateFormat) -> None:
+    key = KEYS[algorithm]
+    if algorithm is Algorithm.ED25519:
+        form = PrivateFormat.PKCS8
+    read = read_private_key(key.private_bytes(encoding, form, NoEncryption()), algorithm)
+    assert _private_bytes(read) == _private_bytes(key)
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+@pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER])
+@pytest.mark.parametrize("form", [PublicFormat.SubjectPublicKeyInfo, PublicFormat.PKCS1])
+def test_a_public_key_is_read_in_every_form(algorithm: Algorithm, encoding: Encoding, form: PublicFormat) -> None:
+    key = KEYS[algorithm].public_key()
+    if algorithm is not Algorithm.RSA:
+        form = PublicFormat.SubjectPublicKeyInfo
+    read = read_public_key(key.public_bytes(encoding, form), algorithm)
+    assert _public_bytes(read) == _public_bytes(key)
+
+
+def test_text_around_a_key_in_pem_is_passed_over() -> None:
+    """As OpenSSL itself writes it before a key on a curve."""
+    key = KEYS[Algorithm.EC].private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    before = b"-----BEGIN EC PARAMETERS-----\r\nBgUrgQQAIw==\r\n-----END EC PARAMETERS-----\r\n"
+    read = read_private_key(before + key.replace(b"\n", b"\r\n"), Algorithm.EC)
+    assert _private_bytes(read) == _private_bytes(KEYS[Algorithm.EC])
+
+
+def test_the_largest_rsa_key_is_read_and_has_4096_bits() -> None:
+    p, q = 2**2048 - 3, 2**2048 - 9
+    largest = read_private_key(rsa_private_key(p, q), Algorithm.RSA)
+    assert isinstance(largest, rsa.RSAPrivateKey)
+    assert largest.key_size == 4096
+    with pytest.raises(ValueError):
+        read_private_key(rsa_private_key(2**2049 + 3, q), Algorithm.RSA)
+
+
+@pytest.mark.parametrize("algorithm", Algorithm)
+def test_a_key_of_an_algorithm_that_is_not_expected_is_refused(algorithm: Algorithm) -> None:
+    key = KEYS[algorithm].public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    with pytest.raises(TypeError):
+        read_public_key(key, *(each for each in Algorithm if each is not algorithm))
+
+
+def _private_bytes(key: PrivateKeyTypes) -> bytes:
+    return key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _public_bytes(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def test_either_s_verifies_with_either_recovery_id() -> None:

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from relaydeck.secret import Secret
+from relaydeck.signers.check import SignerCheck
 from relaydeck.signers.drivers.interface import DriverContext
 from relaydeck.signers.signer_types import Config, KmsConfig
 from tests.signers.drivers.aws_stand_in import AwsKmsStandIn
@@ -18,7 +19,10 @@ from tests.signers.drivers.system import KeySystem
 from tests.signers.drivers.test_conformance import check, drivers, keys_for, outcome
 from tests.signers.drivers.turnkey_stand_in import TurnkeyStandIn
 from tests.signers.drivers.vault_system import VaultKvSystem, VaultTransitSystem
+from tests.support.held_loop import Heartbeat
+from tests.support.hostile_texts import PRIVATE_KEYS, PUBLIC_KEYS
 
+LONGEST_HOLD_SECONDS = 0.05
 CANNOT_SIGN = (
     "the key exists and its public key is config.pubkey, but the transit engine has no secp256k1 keys: "
     "it cannot sign for an Ethereum address"
@@ -50,6 +54,74 @@ async def test_google_key_that_names_nothing(system: GoogleKmsStandIn, key: dict
         "config.key names no key version of Cloud KMS",
         [],
     )
+
+
+async def check_held(system: KeySystem, config: Config | None = None) -> tuple[SignerCheck, float]:
+    """The check, and for how long it held the event loop; the driver is loaded already."""
+    async with keys_for(system) as keys:
+        await keys.load(system.signer_type)
+        heartbeat = Heartbeat()
+        await heartbeat.restart()
+        answer = await check(keys, system, config)
+        await heartbeat.settle()
+        await heartbeat.stop()
+    return answer, heartbeat.longest
+
+
+@drivers(["google-kms"])
+@pytest.mark.parametrize("shape", PRIVATE_KEYS)
+async def test_google_account_with_a_hostile_key_does_not_hold_the_event_loop(
+    system: GoogleKmsStandIn, shape: str
+) -> None:
+    honest = system.config()
+    account = json.loads(bytes(honest.service_account)) | {"private_key": PRIVATE_KEYS[shape]}
+    config = msgspec.structs.replace(honest, service_account=msgspec.Raw(json.dumps(account).encode()))
+    answer, held = await check_held(system, config)
+    assert (answer.outcome, answer.explanation, system.requests) == (
+        "unusable_config",
+        "config.service_account.private_key is not an RSA key in PEM",
+        [],
+    )
+    assert held < LONGEST_HOLD_SECONDS
+
+
+@drivers(["cdp"])
+@pytest.mark.parametrize("shape", PRIVATE_KEYS)
+async def test_cdp_with_a_hostile_api_key_does_not_hold_the_event_loop(system: CdpStandIn, shape: str) -> None:
+    answer, held = await check_held(system, system.config(api_key_secret=PRIVATE_KEYS[shape]))
+    assert (answer.outcome, answer.explanation, system.requests) == (
+        "unusable_config",
+        "config.api_key_secret is neither a P-256 key in PEM nor an Ed25519 key in base64",
+        [],
+    )
+    assert held < LONGEST_HOLD_SECONDS
+
+
+@drivers(["vault-transit"])
+@pytest.mark.parametrize("shape", PUBLIC_KEYS)
+async def test_vault_transit_with_a_hostile_public_key_does_not_hold_the_event_loop(
+    system: VaultTransitSystem, shape: str
+) -> None:
+    answer, held = await check_held(system, system.config(pubkey=PUBLIC_KEYS[shape]))
+    assert (answer.outcome, answer.explanation) == (
+        "unusable_config",
+        "config.pubkey is not a public key in PEM, base64 or hexadecimal",
+    )
+    assert held < LONGEST_HOLD_SECONDS
+
+
+@drivers(["aws-kms"])
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [("a large Diffie-Hellman key", "does_not_verify"), ("a Diffie-Hellman key", "wrong_key_kind")],
+)
+async def test_a_hostile_key_in_an_answer_does_not_hold_the_event_loop(
+    system: AwsKmsStandIn, shape: str, expected: str
+) -> None:
+    system.key.der = PUBLIC_KEYS[shape].encode()
+    answer, held = await check_held(system)
+    assert answer.outcome == expected
+    assert held < LONGEST_HOLD_SECONDS
 
 
 @drivers(["google-kms"])

@@ -16,11 +16,11 @@ from uuid import uuid4
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import load_der_private_key, load_pem_private_key
 
 from relaydeck.networks.evm.address import checksummed, is_evm_address
 from relaydeck.secret import Secret
 from relaydeck.signers.drivers import driver_errors as errors
+from relaydeck.signers.drivers.curve import Algorithm, read_private_key
 from relaydeck.signers.drivers.http_client import HttpDriver, JwtKey, make_jwt
 from relaydeck.signers.drivers.interface import HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import Config, WalletServiceConfig
@@ -93,7 +93,7 @@ def _api_key(secret: Secret) -> JwtKey:
     with failing_as(errors.ConfigUnusable(problem)):
         if not text.startswith("-----"):
             return _ed25519_key(b64decode(text, validate=True))
-        key = load_pem_private_key(text.encode(), None)
+        key = read_private_key(text.encode(), Algorithm.EC, Algorithm.ED25519)
         if isinstance(key, EllipticCurvePrivateKey | Ed25519PrivateKey):
             return key
         raise TypeError
@@ -107,7 +107,7 @@ def _ed25519_key(decoded: bytes) -> Ed25519PrivateKey:
 
 def _wallet_key(secret: Secret) -> EllipticCurvePrivateKey:
     with failing_as(errors.ConfigUnusable("config.wallet_secret is not a P-256 key in base64")):
-        key = load_der_private_key(b64decode(secret.reveal(), validate=True), None)
+        key = read_private_key(b64decode(secret.reveal(), validate=True), Algorithm.EC)
         if isinstance(key, EllipticCurvePrivateKey):
             return key
         raise TypeError

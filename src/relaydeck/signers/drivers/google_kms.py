@@ -13,11 +13,10 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from relaydeck.secret import Secret
 from relaydeck.signers.drivers import driver_errors as errors
-from relaydeck.signers.drivers.curve import identity_of_public_key, signature_of_der
+from relaydeck.signers.drivers.curve import Algorithm, identity_of_public_key, read_private_key, signature_of_der
 from relaydeck.signers.drivers.http_client import AccessToken, HttpDriver, make_jwt
 from relaydeck.signers.drivers.interface import DriverContext, HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.signer_types import Config, SecondKmsConfig
@@ -181,7 +180,7 @@ def _service_account(config: SecondKmsConfig) -> _ServiceAccount:
 
 def _rsa_key(account: _ServiceAccount) -> RSAPrivateKey:
     with failing_as(errors.ConfigUnusable("config.service_account.private_key is not an RSA key in PEM")):
-        key = load_pem_private_key(account.private_key.encode(), None)
+        key = read_private_key(account.private_key.encode(), Algorithm.RSA)
         if isinstance(key, RSAPrivateKey):
             return key
         raise TypeError

@@ -7,17 +7,14 @@ key is the signer's `pubkey`. Then it reports that the key cannot sign.
 Its symmetric keys can wrap the master key.
 """
 
+import asyncio
 from base64 import b64decode, b64encode
 from typing import Any, ClassVar, NoReturn
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
-    load_der_public_key,
-    load_pem_public_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from relaydeck.signers.drivers.curve import Algorithm, read_public_key
 from relaydeck.signers.drivers.driver_errors import AnswerRejected, CannotSign, ConfigUnusable, WrongKeyKind
 from relaydeck.signers.drivers.interface import HttpAnswer, KeyIdentity, RawSignature, failing_as
 from relaydeck.signers.drivers.vault_session import VaultDriver, vault_path
@@ -58,7 +55,8 @@ class VaultTransitDriver(VaultDriver):
         answer = await self._read(config, f"{mount}/keys/{vault_path(config.key_name, 'key_name')}")
         with failing_as(ConfigUnusable("config.pubkey is not a public key in PEM, base64 or hexadecimal")):
             given = _public_bytes(config.pubkey)
-        if given not in _public_keys(answer.get("data.keys", dict)):
+        # In a thread: an answer has room for thousands of versions.
+        if given not in await asyncio.to_thread(_public_keys, answer.get("data.keys", dict)):
             raise AnswerRejected("the public key of the key in Vault is not config.pubkey")
         raise CannotSign(_EXPLANATION)
 
@@ -74,11 +72,9 @@ def _public_keys(versions: dict[str, Any]) -> list[bytes]:
 
 def _public_bytes(text: str) -> bytes:
     """One form for all: the DER of a key; of 32 bare bytes, which is how Vault writes Ed25519, too."""
-    if text.lstrip().startswith("-----"):
-        key = load_pem_public_key(text.encode())
-    else:
-        bare = _bare_bytes(text.strip())
-        key = Ed25519PublicKey.from_public_bytes(bare) if len(bare) == 32 else load_der_public_key(bare)
+    content = text.encode() if text.lstrip().startswith("-----") else _bare_bytes(text.strip())
+    is_bare = len(content) == 32
+    key = Ed25519PublicKey.from_public_bytes(content) if is_bare else read_public_key(content, *Algorithm)
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
