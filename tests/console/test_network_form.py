@@ -197,6 +197,11 @@ def test_fee_tokens_that_are_no_toml_are_refused_beside_other_mistakes(operator:
     assert problems(answer)["fee_tokens"].startswith("It is not TOML: ")
 
 
+def test_fee_tokens_of_a_form_are_bounded(operator: Operator) -> None:
+    answer = fill(operator, "/networks/new", "plan", FIRST | {"fee_tokens": "#" * 65_537})
+    assert problems(answer) == {"fee_tokens": "Has more than 65536 characters: use an apply file."}
+
+
 def test_the_changes_are_shown_before_they_are_saved(served: Running, operator: Operator) -> None:
     path = made(operator, "shown", fee_tokens=USDC)
     page = fill(operator, path, "plan", {"quorum": "2", "fee_tokens": USDC.replace("2500", "2600")})

@@ -20,7 +20,11 @@ from relaydeck.worker.housekeeping import calm_garbage_collection
 from relaydeck.worker.worker import Worker
 from tests.support.hostile_texts import JSON, TOML, mixtures
 
-_LARGEST_BODY = 1_048_576
+_NETWORK = {"name": "n", "chain_id": "1", "native_symbol": "ETH", "rpc_urls[0].url": "https://node.example"}
+_FORMS: dict[str, tuple[dict[str, str], str, int]] = {  # the field that contains a text in TOML, and the largest form
+    "/console/apply": ({}, "file", 1_048_576),
+    "/console/networks/new": (_NETWORK, "fee_tokens", 512 * 1024),
+}
 _BEAT_SECONDS = 0.001
 Headers = list[tuple[bytes, bytes]]
 
@@ -67,12 +71,13 @@ class Caller:
         assert found
         self._form_token = found[1].decode()
 
-    async def post_file(self, form: bytes) -> int:
-        return (await self._post_form("/console/apply", form))[0]
+    async def post_form(self, path: str, form: bytes) -> int:
+        return (await self._post_form(path, form))[0]
 
-    def file_form(self, text: str) -> bytes:
-        """As much of the text as a form may contain."""
-        while len(form := urlencode({"form_token": self._form_token, "file": text})) > _LARGEST_BODY:
+    def form(self, path: str, text: str) -> bytes:
+        """As much of the text as the form may contain."""
+        fields, name, most = _FORMS[path]
+        while len(form := urlencode(fields | {"form_token": self._form_token, name: text})) > most:
             text = text[: len(text) * 9 // 10]
         return form.encode()
 
@@ -105,14 +110,15 @@ async def main(form: str, size: int, count: int, metrics: Path, token: str) -> N
     """Print one line for each text: its shape, the status of the answer and the seconds."""
     worker = Worker(read_settings(), Log(as_json=True), Metrics(metrics))
     calm_garbage_collection()
-    caller, shapes = Caller(worker, token), TOML if form == "toml" else JSON
+    caller, shapes = Caller(worker, token), TOML if form in _FORMS else JSON
     await caller.sign_in()
-    await caller.post_file(caller.file_form(""))
+    for path in _FORMS:
+        await caller.post_form(path, caller.form(path, ""))
     await caller.post_json("/admin/v1/apply", b"{}")
     heartbeat = Heartbeat()
     for shape, text in (shapes | mixtures(shapes, count, seed=1)).items():
-        if form == "toml":
-            post = partial(caller.post_file, caller.file_form(text(size)))
+        if form in _FORMS:
+            post = partial(caller.post_form, form, caller.form(form, text(size)))
         elif form == "apply":
             body = f'{{"document":{{"relayers":{text(size)}}},"plan_only":true}}'
             post = partial(caller.post_json, "/admin/v1/apply", body.encode())

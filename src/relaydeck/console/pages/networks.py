@@ -67,6 +67,7 @@ _NODE = {
     "headers": ("lines", f"Authorization: Bearer key. Values are sealed and not shown again: {_SET} stands for one."),
 }
 _TOKENS = "As in an apply file, each with its rate."
+_MOST_TOKENS_TEXT = 65_536
 _MOST_NODES = 64
 _NODES = "rpc_urls["  # begins the names of the fields of nodes
 _FIRST = ("name", "chain", "chain_id", "native_symbol", "fee_model")
@@ -199,8 +200,11 @@ class _Form(NamedTuple):
         if self.values.get("chain"):
             plain = {k: v for k, v in plain.items() if k not in PRESET_FIELDS or v != stored.get(k)}
         document: Json = plain | {"network_type": "evm", "rpc_urls": self.nodes}
+        text = self.values.get("fee_tokens", "").replace("\r\n", "\n")
+        if len(text) > _MOST_TOKENS_TEXT:
+            return document, [("fee_tokens", f"has more than {_MOST_TOKENS_TEXT} characters: use an apply file")]
         try:
-            tokens = parse_toml(self.values.get("fee_tokens", "").replace("\r\n", "\n"))
+            tokens = parse_toml(text)
         except ValueError as error:
             return document, [("fee_tokens", f"it is not TOML: {error}")]
         return document | {"fee_tokens": tokens}, []
@@ -370,7 +374,7 @@ async def _test(request: PageRequest, form: _Form) -> NodeTest:
 
 async def _create(request: PageRequest, form: _Form) -> Reply:
     """Raises RequestError."""
-    document, mistakes = form.document({})
+    document, mistakes = await asyncio.to_thread(form.document, {})
     name = form.values.get("name", "").strip()
     await create_record(request, "networks", document, mistakes)
     return redirect(f"{path_to('networks', name)}?done=created")
@@ -386,7 +390,7 @@ async def _edit_of(request: PageRequest, form: _Form, stored: Result) -> Edit:
     """Raises RequestError."""
     now = _form_of(stored.data)
     form = _followed(form, now)
-    document, mistakes = form.document(stored.data)
+    document, mistakes = await asyncio.to_thread(form.document, stored.data)
     if mistakes:
         await planned(request, "networks", form.name, document, mistakes)
     patch = merge_patch({each: value for each, value in stored.data.items() if each in _FIELDS}, document)
