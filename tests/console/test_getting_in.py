@@ -13,6 +13,7 @@ from relaydeck.credentials.console_sessions import (
     SessionLimits,
     close_session,
     find_session,
+    has_existed,
     issue_code,
     new_session_secret,
     open_session,
@@ -87,6 +88,30 @@ def test_a_form_whose_session_has_ended_is_sent_again_after_signing_in(served: R
     assert operator.post("/notifications", hidden_in(again)).status == 303
     assert served.ask("DELETE", "/admin/v1/notifications/a%20%22name%22").status == 200
     withdraw(served.home, "author")
+
+
+@pytest.mark.parametrize("ended_by", ["its token", "signing out"])
+def test_a_large_form_is_kept_after_a_session(served: Running, ended_by: str) -> None:
+    operator = Operator(served.port).sign_in(issue(served.home, "author", "admin"))
+    cookie = operator.cookie
+    if ended_by == "signing out":
+        operator.post("/sign-out", {})
+    withdraw(served.home, "author")
+    operator.cookie, fields = cookie, {"id": "x" * 60_000, "url": "https://hooks.example.com/new"}
+    ended = operator.post("/notifications", fields)
+    assert (ended.status, "What you sent is kept." in plain(ended)) == (401, True)
+    again = operator.post("/sign-in", hidden_in(ended) | {"token": issue(served.home, "author", "admin")})
+    withdraw(served.home, "author")
+    assert hidden_in(again).items() >= fields.items()
+
+
+def test_a_form_with_a_cookie_that_was_no_session_is_bounded_as_one_without(served: Running) -> None:
+    operator = Operator(served.port)
+    operator.cookie = "relaydeck_session=invented"
+    kept = operator.post("/notifications", {"id": "x" * 5000})
+    assert "Your session has ended. Sign in again. What you sent is too large to be kept." in plain(kept)
+    refused = operator.post("/sign-in", {"token": "wrong", "next": "/notifications", "kept.id": "x" * 5000})
+    assert refused.status == 413
 
 
 def test_a_form_of_another_site_is_not_kept(served: Running) -> None:
@@ -310,6 +335,21 @@ def test_a_session_ends_when_idle_and_at_its_greatest_age(home: Path, engine: st
             touch_session(transaction, store.vault.proofs, secret, session, 44_199)
         found = [find(1000 + age) is not None for age in (43_199, 43_200)]
         assert found == [True, False]
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_a_session_is_known_for_a_day_after_its_end(home: Path, engine: str, lend: object) -> None:
+    """As long as somebody may send a form in it. Others sign in meanwhile."""
+    limits, secrets = SessionLimits(3600, 43_200), [new_session_secret() for _ in range(3)]
+    lend(home, engine)  # type: ignore[operator]
+    issue(home, "root", "admin")
+    with opened(home) as store:
+        known = []
+        for secret, moment in zip(secrets, (1000, 90_999, 91_000), strict=True):
+            with store.database.transaction() as transaction:
+                open_session(transaction, AuditLog(store.vault), secret, 1, limits, moment)
+            known.append([has_existed(store.database.read, each) for each in secrets])
+    assert known == [[True, False, False], [True, True, False], [False, True, True]]
 
 
 def copied_rows(database: Database, table: str, columns: str) -> Callable[[], None]:

@@ -198,7 +198,7 @@ def test_fee_tokens_that_are_no_toml_are_refused_beside_other_mistakes(operator:
 
 
 def test_fee_tokens_of_a_form_are_bounded(operator: Operator) -> None:
-    answer = fill(operator, "/networks/new", "plan", FIRST | {"fee_tokens": "#" * 65_537})
+    answer = fill(operator, "/networks/new", "plan", FIRST | {"name": "n", "fee_tokens": "#" * 65_537})
     assert problems(answer) == {"fee_tokens": "Has more than 65536 characters: use an apply file."}
 
 

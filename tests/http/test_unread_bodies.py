@@ -6,6 +6,7 @@ import select
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.support.running import Answer, Running
 from tests.support.seeding import issue
 
 MIB = 1_048_576
+STRANGERS = 256  # forms of 4 KiB without a session
 ROOM = 16  # bodies of 1 MiB that a worker reads at a time
 SIGNERS, APPLY = "/api/v1/signers", "/admin/v1/apply"
 JSON = "Content-Type: application/json"
@@ -165,6 +167,26 @@ def test_bodies_in_chunks_wait_their_turn(served: Running) -> None:
             wire.send(b"0\r\n\r\n")
         finished = [wire.answer().status for wire in wires]
     assert ([each.status for each in others], waits, finished) == ([201, 200], True, [201] * (ROOM + 1))
+
+
+def test_strangers_who_fill_their_room_keep_no_caller_waiting(served: Running) -> None:
+    """Each may send as much as a form without a session contains, whatever its cookie claims."""
+    form = urlencode({"token": "wrong"}).encode()
+    sent = b"%x\r\n%b\r\n0\r\n\r\n" % (len(form), form)
+    headers = FORM, "Transfer-Encoding: chunked", "Sec-Fetch-Site: same-origin", "Cookie: relaydeck_session=x"
+    with ExitStack() as stack:
+        first = [stack.enter_context(Wire(served)) for _ in range(STRANGERS)]
+        for wire in first:
+            wire.send(wire.head("POST", "/console/sign-in", *headers, "Expect: 100-continue"))
+        for wire in first:
+            assert wire.socket.recv(64) == b"HTTP/1.1 100 Continue\r\n\r\n"  # the form has its room
+        last = stack.enter_context(Wire(served))
+        last.send(last.head("POST", "/console/sign-in", *headers) + sent)
+        caller = served.ask("POST", SIGNERS, signer("beside strangers", 20_000))
+        waits = not select.select([last.socket], [], [], 0)[0]
+        first[0].send(sent)
+        finished = [wire.answer().status for wire in (first[0], last)]
+    assert (caller.status, waits, finished) == (201, True, [401, 401])
 
 
 def test_the_largest_apply_document_has_room(served: Running) -> None:

@@ -83,7 +83,7 @@ class Console:
 
     async def _read_form(self, call: Call, path: str, operator: Operator) -> Fields:
         most = self._max_body if path.startswith("/apply") else min(self._max_body, _MOST_BYTES)
-        fields = await read_form(call, most)
+        fields = await read_form(call, most, has_session=True)
         require_form_token(fields, operator.secret)
         return fields
 

@@ -24,14 +24,14 @@ def query_of(call: Call) -> dict[str, str]:
     return found
 
 
-async def read_form(call: Call, most: int) -> Fields:
+async def read_form(call: Call, most: int, *, has_session: bool = False) -> Fields:
     """The fields of a form of at most so many bytes, in their order. Raises BodyTooLarge and BadRequest.
 
-    The body is read here: a session and a page are found without it.
+    The body is read here: a session and a page are found without it. Without a session it is that of a stranger.
     """
     if call.headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/x-www-form-urlencoded":
         raise BadRequest("the content type is not that of a form")
-    body = call.body if call.read_body is None else await call.read_body(most)
+    body = call.body if call.read_body is None else await call.read_body(most, is_strangers=not has_session)
     return _fields(body) if len(body) < _LARGE else await asyncio.to_thread(_large_form, body)
 
 

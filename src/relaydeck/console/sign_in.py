@@ -64,7 +64,7 @@ class SignIn:
 
     async def operator(self, call: Call) -> Operator | None:
         """Who is signed in; None: nobody. A refresh by the page itself does not keep a session alive."""
-        secret = Secret(cookies_of(call.headers).get(_COOKIE, ""))
+        secret = _secret(call)
         if not secret.reveal():
             return None
         now, proofs = time.time(), self._proofs
@@ -147,7 +147,7 @@ class SignIn:
         """The page that `relaydeck login --sso` opens, and its form. Raises RequestError."""
         from relaydeck.console.single_sign_on import CommandSignIn
 
-        fields = query_of(call) if method == "GET" else dict(await _submitted(call))
+        fields = query_of(call) if method == "GET" else dict(await self._submitted(call))
         try:
             asked = msgspec.convert(fields, CommandSignIn)
         except msgspec.ValidationError:
@@ -193,13 +193,14 @@ class SignIn:
         if method == "GET":
             wanted = path + (f"?{call.query.decode('latin-1')}" if call.query else "")
             return redirect(f"/sign-in?{urlencode({'next': wanted})}" if path else "/sign-in")
-        if not _had_session(call):  # the form of a stranger is not read
+        if not _secret(call).reveal():  # the form of a stranger is not read
             return self._form(call, _ENDED, 401)
         require_same_origin(call.headers)
         if path in _NOT_REPEATED:
             return self._form(call, _ENDED, 401, kept=[("next", _NOT_REPEATED[path])])
         try:
-            fields = [(f"{_KEPT}{name}", value) for name, value in await read_form(call, _MOST_KEPT_BYTES)]
+            most = _MOST_KEPT_BYTES if await self._had_session(call) else _MOST_BYTES
+            fields = [(f"{_KEPT}{name}", value) for name, value in await read_form(call, most)]
         except BodyTooLarge:
             return self._form(call, f"{_ENDED} What you sent is too large to be kept.", 401)
         return self._form(call, _ENDED, 401, kept=[("next", path), *fields])
@@ -211,7 +212,7 @@ class SignIn:
         return self._form(call, reason_of(error), error.status)
 
     async def _by_token(self, call: Call) -> Reply:
-        fields, proofs = await _submitted(call), self._proofs
+        fields, proofs = await self._submitted(call), self._proofs
         token, kept = Secret(dict(fields).get("token", "").strip()), _kept(fields)
         found: Token | None = await self._read(
             lambda store: console_sessions.token_of(store.database.read, proofs, token, time.time())
@@ -226,7 +227,7 @@ class SignIn:
 
     async def _by_link(self, call: Call) -> Reply:
         """Using the code and opening the session is one transaction."""
-        code = Secret(dict(await _submitted(call)).get("code", "").strip())
+        code = Secret(dict(await self._submitted(call)).get("code", "").strip())
 
         def use(transaction: Transaction) -> Secret | None:
             token_seq = console_sessions.use_code(transaction, self._audit, code, time.time())
@@ -238,6 +239,19 @@ class SignIn:
             self._failures.add(call, code)
             return self._form(call, _UNKNOWN_LINK, 401)
         return self._enter(call, secret)
+
+    async def _submitted(self, call: Call) -> Fields:
+        """What a form of this site contains. Raises Forbidden, BodyTooLarge, BadRequest."""
+        require_same_origin(call.headers)
+        return await read_form(call, _MOST_BYTES + (2 * _MOST_KEPT_BYTES if await self._had_session(call) else 0))
+
+    async def _had_session(self, call: Call) -> bool:
+        """Anybody can invent a cookie: that of a session that ended is known by what is stored."""
+        secret = _secret(call)
+        if not secret.reveal():
+            return False
+        found: bool = await self._read(lambda store: console_sessions.has_existed(store.database.read, secret))
+        return found
 
     def _open(self, transaction: Transaction, token_seq: int) -> Secret:
         secret = console_sessions.new_session_secret()
@@ -288,14 +302,9 @@ def _cookie(call: Call, secret: Secret, seconds: int) -> tuple[bytes, bytes]:
     return b"set-cookie", text.encode()
 
 
-async def _submitted(call: Call) -> Fields:
-    """What a form of this site contains. Raises Forbidden, BodyTooLarge, BadRequest."""
-    require_same_origin(call.headers)
-    return await read_form(call, _MOST_BYTES + (2 * _MOST_KEPT_BYTES if _had_session(call) else 0))
-
-
-def _had_session(call: Call) -> bool:
-    return bool(cookies_of(call.headers).get(_COOKIE))
+def _secret(call: Call) -> Secret:
+    """Of the session that the cookie names; empty: there is none."""
+    return Secret(cookies_of(call.headers).get(_COOKIE, ""))
 
 
 def _kept(fields: Fields) -> Fields:

@@ -23,6 +23,7 @@ from relaydeck.store.sealing import ProvenRows, RowProofs
 
 CODE_SECONDS = 600
 MOST_OF_TOKEN = 20  # sessions at a time
+REMEMBERED_SECONDS = 86_400.0  # after it has ended: a form that was sent in it is kept until somebody has signed in
 _TOUCH_SECONDS = 60  # the time of the last request is written at most this often
 
 # In the words of the index `audit_console`, so that both engines use it.
@@ -116,6 +117,13 @@ def find_session(
     return ConsoleSession(created_at, used_at, *whose, ends_at, token.grant.scope)
 
 
+def has_existed(read: ReadRows, secret: Secret) -> bool:
+    """Whether it is the secret of a session, of a token or a person, that may have ended a day ago or less."""
+    digest = session_digest(secret)
+    stored = (f"SELECT 1 FROM {table} WHERE digest = :digest" for table in ("console_sessions", "person_sessions"))
+    return bool(read(" UNION ALL ".join([*stored, SPENT]), {"digest": digest, "record": session_record(digest)}))
+
+
 def _live(token: Token | None, proofs: RowProofs, now: float) -> Token | None:
     return token if token is not None and token.is_live(now) and token.is_authentic(proofs) else None
 
@@ -128,9 +136,10 @@ def token_of(read: ReadRows, proofs: RowProofs, token: Secret, now: float) -> To
 def open_session(
     transaction: Transaction, audit: AuditLog, secret: Secret, token_seq: int, limits: SessionLimits, now: float
 ) -> None:
-    """Store a session, and remove those that have ended. One too many of a token ends the one that was idle longest."""
+    """Store a session. One too many of a token ends the one that was idle longest; those that ended long ago go."""
     transaction.execute(
-        "DELETE FROM console_sessions WHERE used_at <= :idle OR created_at <= :oldest", limits.bounds(now)
+        "DELETE FROM console_sessions WHERE used_at <= :idle OR created_at <= :oldest",
+        limits.bounds(now - REMEMBERED_SECONDS),
     )
     others = transaction.all(
         "SELECT digest FROM console_sessions WHERE token_seq = :token ORDER BY used_at DESC, seq DESC",

@@ -11,7 +11,14 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from relaydeck.credential import VIA
 from relaydeck.credentials import console_sessions, tokens
-from relaydeck.credentials.console_sessions import SPENT, ConsoleSession, SessionLimits, session_digest, session_record
+from relaydeck.credentials.console_sessions import (
+    REMEMBERED_SECONDS,
+    SPENT,
+    ConsoleSession,
+    SessionLimits,
+    session_digest,
+    session_record,
+)
 from relaydeck.credentials.grants import Grant, read_grant
 from relaydeck.credentials.json_web_tokens import Claims, subject_slot
 from relaydeck.errors import Unauthorized
@@ -118,8 +125,8 @@ def is_open(read: ReadRows, digest: bytes) -> bool:
 
 
 def store(transaction: Transaction, audit: AuditLog, session: PersonSession, limits: SessionLimits, now: float) -> None:
-    """A new session. One too many of a person ends the one that was idle longest; those that have ended are removed."""
-    bounds = limits.bounds(now)
+    """A new session. One too many of a person ends the one that was idle longest; those that ended long ago go."""
+    bounds = limits.bounds(now - REMEMBERED_SECONDS)
     transaction.execute("DELETE FROM person_sessions WHERE used_at <= :idle OR created_at <= :oldest", bounds)
     person = session.person
     others = transaction.all(

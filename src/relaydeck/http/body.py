@@ -4,7 +4,8 @@ The HTTP server reads a body only while somebody asks for the next part, and at 
 nobody reads stays with its client, and what a worker holds is what this module has asked for:
 
 - a body that announces at most 16 KiB is read at once;
-- any other first waits for room. It keeps its room until the operation has answered;
+- any other first waits for room. It keeps its room until the operation has answered. Bodies that are read before a
+  credential or a session is known have a small room of their own, so that strangers keep no caller waiting;
 - what no operation reads is dropped part by part after the response, for a bounded number of clients at a time.
 """
 
@@ -30,6 +31,7 @@ _UNKNOWN_TYPE = f"{_NOT_ALLOWED}$.type"
 _POSITION = re.compile(r" \(byte [0-9]+\)$")
 _SMALL_BYTES = 16 * 1024
 _ROOM_BYTES = 16 * 1024 * 1024
+_STRANGERS_ROOM_BYTES = 1024 * 1024
 # A client that is still sending does not read the response. The service discards what it sends, within these bounds,
 # so that the client reaches the response; beyond them the service closes the connection.
 _DISCARDED_BYTES = 64 * 1024 * 1024
@@ -86,6 +88,7 @@ class BodyReader:
         self._max_bytes = max_bytes
         self._seconds = seconds
         self._room = Room(max(max_bytes, _ROOM_BYTES))
+        self._strangers_room = Room(_STRANGERS_ROOM_BYTES)
         self._larger_rooms: dict[int, Room] = {}  # by the largest body of a route, where that is not the usual one
         self._discarded = 0
         self._reading: dict[asyncio.Task[Any], float] = {}  # when each began, oldest first
@@ -93,7 +96,9 @@ class BodyReader:
         self._loop = asyncio.get_running_loop()
         self._timer_is_set = False
 
-    async def read(self, incoming: IncomingBody, most: int = 0, *, is_json: bool = False) -> bytes:
+    async def read(
+        self, incoming: IncomingBody, most: int = 0, *, is_json: bool = False, is_strangers: bool = False
+    ) -> bytes:
         """The whole body, of at most so many bytes (0: the usual number).
 
         Raises BodyTooLarge, BadRequest when the body is late or incomplete, or NoRoom when there is no room. A large
@@ -113,7 +118,7 @@ class BodyReader:
             self._set_timer(self._seconds)
         try:
             if not is_small:
-                await self._wait_for_room(incoming, reading, most)
+                await self._wait_for_room(incoming, reading, most, is_strangers=is_strangers)
             message = await incoming.receive()
             body = _part(message)
             # Asking the server for an end that is already known costs as much as asking for the body.
@@ -166,13 +171,16 @@ class BodyReader:
                 self._late.add(reading)
                 reading.cancel()
 
-    async def _wait_for_room(self, incoming: IncomingBody, reading: asyncio.Task[Any], most: int) -> None:
+    async def _wait_for_room(
+        self, incoming: IncomingBody, reading: asyncio.Task[Any], most: int, *, is_strangers: bool
+    ) -> None:
         """Afterwards the client has its whole time: it does not answer for those before it.
 
         A body in chunks may become as large as any. The server would read ahead if it was asked for the first part.
         """
         share = incoming.announced if incoming.announced >= 0 else most
         room = self._room if most <= self._max_bytes else self._larger_rooms.setdefault(most, Room(most))
+        room = self._strangers_room if is_strangers else room
         try:
             await incoming.enter(room, share)
         except asyncio.CancelledError:

@@ -30,7 +30,7 @@ from relaydeck.roles import Permission, requirement
 from relaydeck.scope import Scope as RecordScope
 
 Headers = list[tuple[bytes, bytes]]
-ReadBody = Callable[[int], Awaitable[bytes]]
+ReadBody = Callable[..., Awaitable[bytes]]
 
 JSON = (b"content-type", b"application/json")
 _CLOSE = (b"connection", b"close")
