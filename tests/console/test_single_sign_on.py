@@ -27,6 +27,7 @@ from tests.support.fork_server import Done
 from tests.support.issuer import TestIssuer, serving_issuer
 from tests.support.running import COMMAND, Running, clean_environment, eventually, free_port
 from tests.support.seeding import issue, opened
+from tests.support.statements import run_statement
 
 VIEWER = {"email": "vera@example.com", "email_verified": True, "groups": ["relaydeck"]}
 OWNER = {"email": "olga@example.com", "email_verified": True, "groups": ["staff", "relaydeck-owners"]}
@@ -130,6 +131,40 @@ def test_the_page_that_was_asked_for_follows(scene: Scene) -> None:
     browser = scene.browser()
     place = browser.authorise("vera", "/sso/begin?issuer=company&next=%2Frelayers")
     assert 'content="0;url=/console/relayers"' in browser.get(place).text
+
+
+def kept_in(answer: httpx.Response) -> dict[str, str]:
+    """The form of the page, with what it keeps."""
+    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', answer.text)
+    return {name: html.unescape(value) for name, value in found}
+
+
+def test_a_form_outlives_a_session_that_began_at_the_provider(scene: Scene) -> None:
+    olga, sent = scene.signed_in("olga"), {"id": "after", "url": "https://one.example/", "signing_key": "planted"}
+    with opened(scene.running.home) as store:
+        run_statement(store.database, "DELETE FROM person_sessions WHERE subject = 'olga'")
+    ended = olga.post(f"{scene.console}/notifications", sent)
+    assert (ended.status_code, "What you sent is kept." in ended.text) == (401, True)
+    link = re.findall(
+        r'<a class="button" href="([^"]+)" target="_blank" rel="noopener">Sign in with company', ended.text
+    )
+    assert [html.unescape(each) for each in link] == ["/console/sso/begin?issuer=company&next="]
+    early = olga.post(f"{scene.console}/sign-in", kept_in(ended))
+    assert (early.status_code, "You are not signed in yet." in early.text) == (401, True)
+    assert kept_in(early) == kept_in(ended)
+    assert olga.sign_in("olga").status_code == 200  # in the new tab
+    again = olga.post(f"{scene.console}/sign-in", kept_in(early))
+    form = kept_in(again)
+    assert (again.status_code, form | {"form_token": ""}) == (200, sent | {"form_token": ""})
+    assert 'action="/console/notifications"' in again.text
+    assert olga.post(f"{scene.console}/notifications", form).status_code == 303
+    assert scene.running.ask("DELETE", "/admin/v1/notifications/after").status == 200
+
+
+def test_the_page_of_a_kept_form_stays_in_the_console(scene: Scene) -> None:
+    olga, kept = scene.signed_in("olga"), {"next": "//evil.example/", "kept.id": "x"}
+    answer = olga.post(f"{scene.console}/sign-in", kept)
+    assert (answer.status_code, 'action="/console"' in answer.text, "evil" in answer.text) == (200, True, False)
 
 
 def test_a_person_is_limited_to_the_scope_of_the_rule(scene: Scene) -> None:

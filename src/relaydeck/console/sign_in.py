@@ -37,6 +37,7 @@ _NOT_REPEATED = {"/sign-out": "", "/apply/plan": "/apply"}  # a plan is sealed w
 _KEPT = "kept."  # before the names of its fields
 _PERSON = "p-"  # begins the secret of a session of a person
 _ENDED = "Your session has ended. Sign in again."
+_NOT_YET = "You are not signed in yet. What you sent is still kept."
 
 
 class SignIn:
@@ -214,6 +215,8 @@ class SignIn:
     async def _by_token(self, call: Call) -> Reply:
         fields, proofs = await self._submitted(call), self._proofs
         token, kept = Secret(dict(fields).get("token", "").strip()), _kept(fields)
+        if not token.reveal() and len(kept) > 1:
+            return await self._signed_in_elsewhere(call, kept)
         found: Token | None = await self._read(
             lambda store: console_sessions.token_of(store.database.read, proofs, token, time.time())
         )
@@ -264,11 +267,15 @@ class SignIn:
         (_, wanted), *fields = kept or [("next", "")]
         if not fields:
             return redirect(wanted, (cookie,))
-        sent = [(name.removeprefix(_KEPT), value) for name, value in fields]
-        sent = [("form_token", form_token(secret)), *((name, value) for name, value in sent if name != "form_token")]
-        names = list(dict.fromkeys(name for name, _ in sent if name != "form_token"))
-        reply = page("send_again.html", action=wanted, fields=sent, names=names, theme=theme_of(call.headers))
+        reply = _again(call, secret, wanted, fields)
         return msgspec.structs.replace(reply, headers=(*reply.headers, cookie))
+
+    async def _signed_in_elsewhere(self, call: Call, kept: Fields) -> Reply:
+        """The form that is kept, once its person has signed in in another tab. Raises Forbidden."""
+        operator, ((_, wanted), *fields) = await self.operator(call), kept
+        if operator is None:
+            return self._form(call, _NOT_YET, 401, kept=kept)
+        return _again(call, operator.secret, wanted, fields)
 
     async def sign_out(self, call: Call, session: Secret) -> Reply:
         cookie = _cookie(call, Secret(""), 0)
@@ -281,10 +288,18 @@ class SignIn:
         return redirect("/sign-in", (cookie,))
 
     def _form(self, call: Call, problem: str = "", status: int = 200, code: str = "", kept: Fields = ()) -> Reply:
-        names = self._sso.names if self._sso is not None and len(kept) < 2 else []  # a form that was sent stays here
+        names = self._sso.names if self._sso is not None else []
         wanted = dict(kept).get("next", "")
         values = {"code": code, "theme": theme_of(call.headers), "kept": kept}
         return page("sign_in.html", status, problem=problem, providers=names, wanted=wanted, **values)
+
+
+def _again(call: Call, session: Secret, wanted: str, fields: Fields) -> Reply:
+    """The page that sends a form again that was kept, in a session that has begun meanwhile."""
+    sent = [(name.removeprefix(_KEPT), value) for name, value in fields]
+    sent = [("form_token", form_token(session)), *((name, value) for name, value in sent if name != "form_token")]
+    names = list(dict.fromkeys(name for name, _ in sent if name != "form_token"))
+    return page("send_again.html", action=wanted, fields=sent, names=names, theme=theme_of(call.headers))
 
 
 def _onward(call: Call, place: str, *headers: tuple[bytes, bytes]) -> Reply:
