@@ -339,6 +339,15 @@ def test_a_readonly_session_opens_no_form_with_urls_and_tests_nothing(served: Ru
     assert looker.get("/export").status == 403
 
 
+@pytest.mark.parametrize("role", ["readonly", "viewer", "operator", "editor"])
+def test_the_form_of_a_new_network_offers_nothing_that_is_refused(served: Running, role: str) -> None:
+    person = Operator(served.port).sign_in(issue(served.home, f"form {role}", role))
+    form = person.text("/networks/new").partition('class="wide"')[2].partition("</form>")[0]
+    buttons = re.findall('<button[^>]* value="([^"]+)"([^>]*)>', form)
+    assert [name for name, _ in buttons] == ["plan", "fill", "test-0", "more", "plan"]
+    assert {"disabled" in attributes for _, attributes in buttons} == {role != "editor"}
+
+
 # -- Test this URL --
 
 
