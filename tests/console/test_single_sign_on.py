@@ -40,6 +40,9 @@ PEOPLE = {
     "olga": OWNER,
     "sam": STRANGER,
     "uma": UNVERIFIED,
+    "una": VIEWER | {"email_verified": "false"},
+    "undine": VIEWER | {"email_verified": None},
+    "vito": VIEWER | {"email": "vito@example.com", "email_verified": "true"},
     "viola": VIEWER | {"email": "a via token:b"},
 }
 NOT_BEGUN = "This sign-in was not begun in this browser, or too long ago. Begin again."
@@ -118,6 +121,8 @@ def test_the_audit_log_names_the_person_behind_a_token(scene: Scene) -> None:
         ("viola", "the name of the person is one that a token could have"),
         ("sam", "no rule of the settings gives this person a role"),
         ("uma", "the provider has not verified the e-mail address"),
+        ("una", "the provider has not verified the e-mail address"),
+        ("undine", "the provider has not verified the e-mail address"),
     ],
 )
 def test_somebody_without_a_rule_is_not_signed_in(scene: Scene, account: str, reason: str) -> None:
@@ -125,6 +130,12 @@ def test_somebody_without_a_rule_is_not_signed_in(scene: Scene, account: str, re
     answer = browser.sign_in(account)
     assert (answer.status_code, f"Reason: {reason}." in answer.text) == (401, True)
     assert browser.page("/relayers").status_code == 303
+
+
+def test_a_verified_address_may_be_said_in_text(scene: Scene) -> None:
+    browser = scene.browser()
+    browser.sign_in("vito")
+    assert browser.page("/relayers").status_code == 200
 
 
 def test_the_page_that_was_asked_for_follows(scene: Scene) -> None:

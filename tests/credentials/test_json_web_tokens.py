@@ -145,6 +145,7 @@ async def test_hmac_with_the_public_key_is_refused(scene: Scene, encoding: Encod
         ({"sub": "a\nb"}, "the JSON Web Token has no usable subject"),
         ({"sub": None}, "the JSON Web Token has no usable subject"),
         ({"sub": "x" * 256}, "the JSON Web Token has no usable subject"),
+        ({"sub": f"{SUBJECT} via token:owner"}, "the subject of the JSON Web Token is one that a token could have"),
         ({"sub": "repo:acme/infra:ref:refs/heads/main2"}, "no rule of its issuer gives the JSON Web Token a role"),
         ({"sub": SUBJECT.upper()}, "no rule of its issuer gives the JSON Web Token a role"),
         ({"pad": "x" * 9000}, "the JSON Web Token has more than 8192 bytes"),

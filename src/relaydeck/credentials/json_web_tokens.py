@@ -20,8 +20,8 @@ import jwt
 import msgspec
 from yarl import URL
 
+from relaydeck.credential import VIA, Unverified
 from relaydeck.credential import Limits as CredentialLimits
-from relaydeck.credential import Unverified
 from relaydeck.errors import RelaydeckError, Unauthorized
 from relaydeck.outgoing.address_guard import AddressGuard
 from relaydeck.outgoing.connections import ConnectionFailed, Opener, Resolve, ResponseTooLarge
@@ -313,6 +313,8 @@ class Workloads:
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 0 < len(subject) <= _LONGEST_SUBJECT or not subject.isprintable():
             raise Unauthorized("the JSON Web Token has no usable subject")
+        if VIA in subject:
+            raise Unauthorized("the subject of the JSON Web Token is one that a token could have")
         rule = issuer.settings.rule_for(claims)
         if rule is None:
             raise Unauthorized("no rule of its issuer gives the JSON Web Token a role")

@@ -59,7 +59,7 @@ def person_of(issuer: Issuer, claims: Claims) -> Person:
             raise Unauthorized("the provider does not say who this is")
     if VIA in name:
         raise Unauthorized("the name of the person is one that a token could have")
-    if issuer.person == "email" and claims.get("email_verified") is False:
+    if issuer.person == "email" and claims.get("email_verified") not in (True, "true"):  # some send it as text
         raise Unauthorized("the provider has not verified the e-mail address")
     rule = issuer.rule_for(claims)
     if rule is None:
