@@ -113,6 +113,17 @@ def test_the_file_has_exact_amounts(running: Running, operator: Operator) -> Non
     assert rows[2]["balance_wei"] == rows[2]["needed_wei"] == ""
 
 
+def test_days_and_order_are_no_filters(operator: Operator, tmp_path: Path) -> None:
+    shown = [
+        " ".join(re.findall(r"Filters[^<]*<", operator.text(path))) for path in ("/runway", "/relayers?order=name")
+    ]
+    assert shown == ["Filters<", "Filters<"]
+    fill(tmp_path / "home")
+    token = issue(tmp_path / "home", "root", "admin")
+    with Running(tmp_path / "home", token=token, monitor_interval_seconds="0") as now:
+        assert "There are no relayers yet." in Operator(now.port).sign_in(now.token).text("/runway")
+
+
 def test_a_cell_is_no_formula(tmp_path: Path) -> None:
     fill(tmp_path / "home", relayers=[relayer("=1+1")])
     with Running(
