@@ -41,6 +41,41 @@ def test_records_of_a_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert completed("relayer", "show", "--home", str(home), "prod-1") == ["prod-1"]
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("relayer", "list", "--network"), ["sepolia"]),
+        (("relayer", "list", "--signer-id"), ["ops"]),
+        (("relayer", "list", "--notification-id"), ["pager"]),
+        (("event", "list", "--relayer-id"), ["sepolia-1"]),
+        (("event", "deliveries", "--notification-id"), ["pager"]),
+        (("token", "create", "ci", "--relayer"), ["sepolia-1"]),
+        (("token", "create", "ci", "--network"), ["sepolia"]),
+        (("protection", "create", "p", "--relayer"), ["sepolia-1"]),
+        (("protection", "create", "p", "--network"), ["sepolia"]),
+    ],
+)
+def test_options_that_name_a_record(
+    served: Running, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], found: list[str]
+) -> None:
+    monkeypatch.setenv("RELAYDECK_HOME", str(served.home))
+    assert completed(*words, "") == found
+
+
+@pytest.mark.parametrize("command", ["show", "replay"])
+def test_events_to_deliver(home: Path, served: Running, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """The newest first, as somebody looks for an event that just failed."""
+    monkeypatch.setenv("RELAYDECK_HOME", str(served.home))
+    done = [served.ask("POST", "/admin/v1/notifications/pager/test").json for _ in range(2)]
+    ids = [each["data"]["id"] for each in done]
+    assert completed("event", command, "")[:2] == ids[::-1]
+    assert completed("event", command, ids[0]) == [ids[0]]
+    monkeypatch.setenv("RELAYDECK_HOME", str(home))
+    monkeypatch.setenv("RELAYDECK_TOKEN", served.token)
+    monkeypatch.setenv("RELAYDECK_URL", f"http://127.0.0.1:{served.port}")
+    assert completed("event", command, "")[:2] == ids[::-1]
+
+
 def test_records_of_a_home_are_bounded(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(home, relayers=[relayer(f"r{number}") for number in range(150)])
     monkeypatch.setenv("RELAYDECK_HOME", str(home))

@@ -11,7 +11,14 @@ from typing import Annotated
 import click
 
 from relaydeck.api import operations
-from relaydeck.cli.operation_commands import derived_command, identity, limit, list_command, operation_group
+from relaydeck.cli.operation_commands import (
+    completed_records,
+    derived_command,
+    identity,
+    limit,
+    list_command,
+    operation_group,
+)
 from relaydeck.cli.options import anywhere, as_json
 from relaydeck.cli.output import (
     Shape,
@@ -125,7 +132,7 @@ event.add_command(
 
 
 @event.command("replay")
-@click.argument("event_id", metavar="[ID]", default="")
+@click.argument("event_id", metavar="[ID]", default="", shell_complete=completed_records("deliveries"))
 @click.option("--all-dead", is_flag=True, help="Every delivery that was given up.")
 @as_json(Scheduled)
 @anywhere

@@ -20,7 +20,15 @@ from relaydeck.errors import OperatorError, StoreError
 
 _MANY = 1_000_000_000
 _NAMED = ("networks", "tokens", "protections")  # the others have ids
+# The tables of the records that a filter names.
+_NAMING = {
+    "network": "networks",
+    "relayer_id": "relayers",
+    "signer_id": "signers",
+    "notification_id": "notifications",
+}
 _TAB_SECONDS, _MOST_COMPLETED, _FIRST_PAGE = 2.0, 100, {"per_page": "1000"}
+_NEWEST = {"order": "newest"}
 _ORDER = click.option(
     "--order", type=click.Choice(["newest", "oldest"]), default="newest", show_default=True, help="Which comes first."
 )
@@ -82,7 +90,8 @@ def _completed_on_server(server: Server, table: str, column: str, incomplete: st
     from relaydeck.client import Retry
 
     remote = ServerTarget(server.url, server.token, _TAB_SECONDS, retry=Retry(attempts=1))
-    found = remote.call(BY_NAME[f"list_{table}"], query=_FIRST_PAGE).data
+    operation = BY_NAME[f"list_{table}"]
+    found = remote.call(operation, query=_FIRST_PAGE if operation.is_paged else _NEWEST).data
     live = [each[column] for each in found if table != "tokens" or each["state"] == "live"]
     return [each for each in live if each.startswith(incomplete)][:_MOST_COMPLETED]
 
@@ -97,7 +106,9 @@ def _completed_at_home(home: Path | None, table: str, column: str, incomplete: s
         return []
     live = " AND revoked_at IS NULL" if table == "tokens" else ""
     beginning = f"substr({column}, 1, :size) = :start{live}"
-    sql = f"SELECT {column} AS found FROM {table} WHERE {beginning} ORDER BY seq LIMIT :most"
+    # A delivery has the id of its event; of many, the newest are those that somebody looks for.
+    rows_of, order = ("deliveries JOIN events USING (seq)", "seq DESC") if table == "deliveries" else (table, "seq")
+    sql = f"SELECT {column} AS found FROM {rows_of} WHERE {beginning} ORDER BY {order} LIMIT :most"
     with closing(open_reader_at(where)) as database:
         rows = database.read(sql, {"size": len(incomplete), "start": incomplete, "most": _MOST_COMPLETED})
         return [row.found for row in rows]
@@ -149,6 +160,8 @@ def _with_options(parameters: Iterable[Parameter]) -> Callable[..., Any]:
             kind = click.Choice(list(each.choices)) if each.choices else click.IntRange(0) if each.is_integer else str
             option = each.name.replace("_", "-")
             more: dict[str, Any] = {"multiple": True, "metavar": "KEY=VALUE"} if each.is_labels else {}
+            if table := _NAMING.get(each.name):
+                more["shell_complete"] = completed_records(table)
             command = click.option(f"--{option}", type=kind, help=each.description, **more)(command)
         return command
 

@@ -20,7 +20,7 @@ from relaydeck.api.operations import (
     WITHDRAW_PROPOSAL,
 )
 from relaydeck.api.records import Proposal, Protection, RecordKind
-from relaydeck.cli.operation_commands import derived_command, identity, list_command
+from relaydeck.cli.operation_commands import completed_records, derived_command, identity, list_command
 from relaydeck.cli.options import anywhere, as_json, label_pairs
 from relaydeck.cli.output import Shape, about, print_change, print_record, print_steps
 from relaydeck.cli.reply import Json, OutdatedPlan, Proposed, Refused
@@ -178,8 +178,20 @@ class Ended(Shape, frozen=True):
 @protection.command("create", epilog="Example:  relaydeck protection create mainnet --network mainnet")
 @click.argument("name")
 @click.option("--kind", "kinds", multiple=True, type=_KIND, help="Only records of this kind. Repeatable.")
-@click.option("--relayer", "relayers", multiple=True, help="This relayer and what belongs to it. Repeatable.")
-@click.option("--network", "networks", multiple=True, help="This network and the relayers on it. Repeatable.")
+@click.option(
+    "--relayer",
+    "relayers",
+    multiple=True,
+    shell_complete=completed_records("relayers"),
+    help="This relayer and what belongs to it. Repeatable.",
+)
+@click.option(
+    "--network",
+    "networks",
+    multiple=True,
+    shell_complete=completed_records("networks"),
+    help="This network and the relayers on it. Repeatable.",
+)
 @click.option("--label", "labels", multiple=True, help="Records with this label, as team=payments. Repeatable.")
 @click.option("--note", default="", help="Purpose, shown in lists.")
 @as_json(Protection)

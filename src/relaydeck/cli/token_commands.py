@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import click
 
 from relaydeck.api.operations import CREATE_TOKEN, LIST_TOKENS, REVOKE_TOKEN, ROTATE_TOKEN, WHOAMI
-from relaydeck.cli.operation_commands import derived_command, identity, list_command, operation_group
+from relaydeck.cli.operation_commands import completed_records, derived_command, identity, list_command, operation_group
 from relaydeck.cli.options import anywhere, as_json, label_pairs
 from relaydeck.cli.output import Shape, about, print_change, print_notes, print_outcome, print_record
 from relaydeck.cli.reply import Json, Refused
@@ -82,8 +82,20 @@ class Revoked(Shape, frozen=True):
     show_default=True,
     help=f"What it may do: {describe_roles()}.",
 )
-@click.option("--relayer", "relayers", multiple=True, help="Only this relayer and what belongs to it. Repeatable.")
-@click.option("--network", "networks", multiple=True, help="Only relayers on this network. Repeatable.")
+@click.option(
+    "--relayer",
+    "relayers",
+    multiple=True,
+    shell_complete=completed_records("relayers"),
+    help="Only this relayer and what belongs to it. Repeatable.",
+)
+@click.option(
+    "--network",
+    "networks",
+    multiple=True,
+    shell_complete=completed_records("networks"),
+    help="Only relayers on this network. Repeatable.",
+)
 @click.option("--label", "labels", multiple=True, help="Only records with this label, as team=payments. Repeatable.")
 @click.option("--from", "addresses", multiple=True, help="Only from this address or CIDR range. Repeatable.")
 @click.option("--rate", type=click.IntRange(1), help="Requests per second, in place of the common limit.")
