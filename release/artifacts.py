@@ -17,6 +17,7 @@ from release.version import ReleaseError, git, version_of, write_version
 
 _BUILD = "import sys; from flit_core.buildapi import {0}; print({0}(sys.argv[1]))"
 _TYPESCRIPT = "clients/typescript"
+_BLANK = "TO BE FILLED IN"
 
 
 @contextmanager
@@ -99,11 +100,23 @@ def notes_of(changelog: str, version: str) -> str:
     raise ReleaseError(f"CHANGELOG.md has no section for {version}")
 
 
+def require_filled_in(root: Path, version: str) -> None:
+    """Whoever has a release must know whom to tell about a weakness, and of which day the release is."""
+    if ".dev" in version:
+        return
+    if _BLANK in (root / "SECURITY.md").read_text("utf-8"):
+        raise ReleaseError(f'SECURITY.md says "{_BLANK}": fill it in, commit, and move the tag')
+    headings = re.findall(r"^## (.+)$", (root / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)
+    if any(each.split()[0] == version and "unreleased" in each for each in headings):
+        raise ReleaseError(f"CHANGELOG.md says that {version} is unreleased: set its date, commit, and move the tag")
+
+
 def build(root: Path, target: Path, show: Callable[[str], None]) -> str:
     """Everything but the image and the bill of materials, which need other programs. Returns the version."""
     version = version_of(root)
     if git(root, "status", "--porcelain"):
         raise ReleaseError("the work tree has changes that no commit contains: commit or remove them first")
+    require_filled_in(root, version)
     if target.exists():
         shutil.rmtree(target)
     target.mkdir(parents=True)

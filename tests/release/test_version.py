@@ -8,7 +8,7 @@ import pytest
 
 from relaydeck import __version__
 from relaydeck.settings.model import REMOVED_IN
-from release.artifacts import notes_of
+from release.artifacts import build, notes_of, require_filled_in
 from release.version import STATED_IN, ReleaseError, npm_version, version_of, write_version
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +92,41 @@ def test_the_notes_are_those_of_the_version(version: str, notes: str) -> None:
 def test_a_release_without_notes_is_refused() -> None:
     with pytest.raises(ReleaseError, match=r"CHANGELOG\.md has no section for 0\.9\.0"):
         notes_of(CHANGELOG, "0.9.0")
+
+
+CONTACT, NO_CONTACT = "**Contact:** security@example.com\n", "**Contact:** TO BE FILLED IN by the owner\n"
+DATED = CHANGELOG.replace("unreleased", "2026-02-01")
+
+
+@pytest.mark.parametrize(
+    ("security", "changelog", "problem"),
+    [
+        (NO_CONTACT, DATED, 'SECURITY.md says "TO BE FILLED IN": fill it in, commit, and move the tag'),
+        (CONTACT, CHANGELOG, "CHANGELOG.md says that 0.3.0 is unreleased: set its date, commit, and move the tag"),
+    ],
+)
+def test_a_release_that_is_not_filled_in_is_refused(clone: Path, security: str, changelog: str, problem: str) -> None:
+    (clone / "SECURITY.md").write_text(security, "utf-8")
+    (clone / "CHANGELOG.md").write_text(changelog, "utf-8")
+    git(clone, "add", ".")
+    commit(clone, "two")
+    git(clone, "tag", "v0.3.0")
+    with pytest.raises(ReleaseError) as refused:
+        build(clone, clone / "dist", print)
+    assert str(refused.value) == problem
+    assert not (clone / "dist").exists()
+
+
+@pytest.mark.parametrize(
+    ("version", "security", "changelog"),
+    [("0.3.0", CONTACT, DATED), ("0.3.0.dev1+gabc1234", NO_CONTACT, CHANGELOG), ("0.2.0", CONTACT, CHANGELOG)],
+)
+def test_a_release_that_is_filled_in_and_any_other_build_is_made(
+    tmp_path: Path, version: str, security: str, changelog: str
+) -> None:
+    (tmp_path / "SECURITY.md").write_text(security, "utf-8")
+    (tmp_path / "CHANGELOG.md").write_text(changelog, "utf-8")
+    require_filled_in(tmp_path, version)
 
 
 def test_the_changelog_has_the_parts_that_its_introduction_names() -> None:
