@@ -23,7 +23,8 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "none", "params": {}}
 ASKED: list[tuple[tuple[Any, ...], str, int, str | None]] = [
     (("POST", SIGNERS, shapes.request("plain", id="one")), "create_signer", 201, None),
     (("POST", SIGNERS, shapes.request("plain", id="one")), "create_signer", 409, "the given id is taken"),
-    (("POST", SIGNERS, b"{"), "create_signer", 400, "the body is not valid JSON"),
+    (("POST", SIGNERS, b"{"), "create_signer", 400, "the body is not valid JSON (it ends at byte 1)"),
+    (("POST", SIGNERS, b""), "create_signer", 400, "the body is not valid JSON (it ends at byte 0)"),
     (("POST", SIGNERS, b'{"id": }'), "create_signer", 400, "the body is not valid JSON (byte 7)"),
     (("POST", SIGNERS, b'{"id": "\xff"}'), "create_signer", 400, "the body is not valid JSON (byte 8)"),
     (
@@ -48,8 +49,33 @@ ASKED: list[tuple[tuple[Any, ...], str, int, str | None]] = [
         404,
         "nothing is served at this path: leave out the slash at its end",
     ),
-    (("POST", f"/api/v1{RPC}", CALL), "unmatched", 404, "nothing is served at this path: it has two prefixes"),
-    (("GET", "/api/v1/admin/v1/networks"), "unmatched", 404, "nothing is served at this path: it has two prefixes"),
+    (
+        ("POST", f"/api/v1{RPC}", CALL),
+        "unmatched",
+        404,
+        "nothing is served at this path: it has two prefixes; the path is /api/v1/relayers/{relayer_id}/rpc",
+    ),
+    (
+        ("GET", "/api/v1/admin/v1/networks"),
+        "unmatched",
+        404,
+        "nothing is served at this path: it has two prefixes; the path is /admin/v1/networks",
+    ),
+    (
+        ("GET", "/admin/v1/api/v1/signers"),
+        "unmatched",
+        404,
+        "nothing is served at this path: it has two prefixes; the path is /api/v1/signers",
+    ),
+    (
+        ("GET", "/api/v1//api/v1/signers/"),
+        "unmatched",
+        404,
+        "nothing is served at this path: it has several slashes in a row; leave out the slash at its end;"
+        " it has two prefixes; the path is /api/v1/signers",
+    ),
+    (("GET", "//api/v1/signers"), "unmatched", 404, "nothing is served at this path: it has several slashes in a row"),
+    (("GET", "/api/v1/nothing/"), "unmatched", 404, "nothing is served at this path"),
     (("PUT", SIGNERS), "unmatched", 405, "this path accepts GET, HEAD, POST"),
     (("GET", "/healthz"), "operations", 200, None),
     (("GET", "/readyz"), "operations", 200, None),

@@ -71,7 +71,7 @@ class Revoked(Shape, frozen=True):
     name: Annotated[str, about("The token that was revoked.")]
 
 
-@token.command("create", epilog="Example:  TOKEN=$(relaydeck token create ci --kind readonly --expires 30d)")
+@token.command("create", epilog="Example:  TOKEN=$(relaydeck token create ci --role readonly --expires 30d)")
 @click.argument("name")
 @click.option(
     "--role",

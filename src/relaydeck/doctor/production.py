@@ -31,7 +31,7 @@ _KEY = "who loses or copies the folder has both; keep a copy elsewhere, or move 
 _PLAIN = "the database and the master key give their keys away; use a key system for what is worth something"
 _UNPROTECTED = "one person can change any record alone: 'relaydeck protection create' says which need a second one"
 _OWNERS = (
-    "relaydeck token create NAME --kind owner --expires 30d, then revoke the old one; a token named console-ACCOUNT is"
+    "relaydeck token create NAME --role owner --expires 30d, then revoke the old one; a token named console-ACCOUNT is"
     " made for links to the console: 'relaydeck token revoke' ends it and its sessions, and the next link makes another"
 )
 _OPEN = "SELECT id AS name FROM notifications WHERE sealed_signing_key IS NULL ORDER BY seq"

@@ -241,7 +241,7 @@ def body_decoder(shape: Any) -> Callable[[Mapping[bytes, bytes], bytes], Any]:
             reason = reason_of(error)
             raise BadRequest(unknown_type if types and reason == _UNKNOWN_TYPE else reason) from None
         except msgspec.DecodeError as error:
-            raise BadRequest("the body is not valid JSON" + "".join(_POSITION.findall(str(error)))) from None
+            raise BadRequest("the body is not valid JSON" + _position_of(error, body)) from None
         except UnicodeDecodeError as error:
             raise BadRequest(f"the body is not valid JSON (byte {error.start})") from None
         except RecursionError:
@@ -251,6 +251,13 @@ def body_decoder(shape: Any) -> Callable[[Mapping[bytes, bytes], bytes], Any]:
         return value
 
     return decode_body
+
+
+def _position_of(error: msgspec.DecodeError, body: bytes) -> str:
+    """msgspec gives no position for a body that is empty or cut off."""
+    if "truncated" in str(error):
+        return f" (it ends at byte {len(body)})"
+    return "".join(_POSITION.findall(str(error)))
 
 
 def reason_of(error: msgspec.ValidationError) -> str:

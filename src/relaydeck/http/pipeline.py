@@ -138,10 +138,7 @@ class Pipeline:
             return ""
         if route.name == "console" and argument:
             return "/console/{page}"
-        parts = scope["raw_path"].decode("latin-1").split("/")
-        if argument:  # an identifier, in the fifth part of every path that has one
-            parts[4] = "{id}" if parts[1] == "admin" else f"{{{parts[3][:-1]}_id}}"
-        return "/".join(parts)
+        return _template(scope["raw_path"], argument)
 
     # Steps are inline where a call would cost as much as the step itself.
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -335,11 +332,20 @@ def innermost(error: BaseException) -> str:
     return place
 
 
+def _template(raw_path: bytes, identifier: str) -> str:
+    """A path that is served, with a placeholder for its identifier: nothing in it is a value of the request."""
+    parts = raw_path.decode("latin-1").split("/")
+    if identifier:
+        parts[_IDENTIFIER] = "{id}" if parts[1] == "admin" else f"{{{parts[3][:-1]}_id}}"
+    return "/".join(parts)
+
+
 # -- Finds the route of a request by its method and path --
 
 T = TypeVar("T")
 Routes = dict[str, dict[str, Route]]  # by path and method; `{…}` as the fourth segment of a path is an identifier
-_DOUBLED = re.compile(rb"^/[a-z]+/v1(/[a-z]+/v1)(?=/)")  # a client whose URL ends in what it adds
+_SLASHES = re.compile(rb"/{2,}")
+_DOUBLED = re.compile(rb"^/(?:api|admin)/v1(/(?:api|admin)/v1)(?=/)")  # a client whose URL ends in a prefix
 _IDENTIFIER = 4  # its place when a path is split, as in `/api/v1/notifications/pager`
 
 
@@ -365,6 +371,14 @@ class Router:
 
     def find(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
         """The route and the identifier in its path. Raises UnknownPath or WrongMethod."""
+        try:
+            return self._find(method, path, raw_path)
+        except errors.UnknownPath:
+            if near := self._near(method, raw_path):
+                raise errors.UnknownPath(f"nothing is served at this path: {near}") from None
+            raise
+
+    def _find(self, method: str, path: str, raw_path: bytes) -> tuple[Route, str]:
         segments = raw_path.split(b"/")
         if len(segments) > 1 and segments[1] in self._below:
             return self._below[segments[1]](method, path, raw_path)
@@ -372,23 +386,24 @@ class Router:
             return _of_method(exact, method)
         methods, identifier = self._with_identifier(segments)
         if methods is None:
-            raise errors.UnknownPath("nothing is served at this path" + self._near(raw_path))
+            raise errors.UnknownPath("nothing is served at this path")
         return _of_method(methods, method), identifier
 
-    def _near(self, raw_path: bytes) -> str:
-        """The mistake in a path that differs little from one that is served."""
+    def _near(self, method: str, raw_path: bytes) -> str:
+        """The mistakes in a path that differs little from one that is served. Empty: it does not."""
+        folded = _SLASHES.sub(b"/", raw_path)
+        whole = folded.rstrip(b"/")
+        corrected = _DOUBLED.sub(rb"\1", whole)
+        try:
+            _, identifier = self._find(method, corrected.decode("latin-1"), corrected)
+        except errors.RequestError:
+            return ""
         mistakes = {
-            raw_path.rstrip(b"/"): ": leave out the slash at its end",
-            _DOUBLED.sub(rb"\1", raw_path): ": it has two prefixes",
+            "it has several slashes in a row": folded != raw_path,
+            "leave out the slash at its end": whole != folded,
+            f"it has two prefixes; the path is {_template(corrected, identifier)}": corrected != whole,
         }
-        found = {path: text for path, text in mistakes.items() if path != raw_path}
-        return next((text for path, text in found.items() if self._serves(path)), "")
-
-    def _serves(self, raw_path: bytes) -> bool:
-        segments = raw_path.split(b"/")
-        if len(segments) > 1 and segments[1] in self._below:
-            return True  # or what is there says more
-        return raw_path in self.exact or self._with_identifier(segments)[0] is not None
+        return "; ".join(text for text, is_made in mistakes.items() if is_made)
 
     def _with_identifier(self, segments: list[bytes]) -> tuple[dict[str, Route] | None, str]:
         if len(segments) <= _IDENTIFIER or not segments[_IDENTIFIER]:
