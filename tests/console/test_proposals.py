@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.credentials.grants import Grant
+from relaydeck.roles import Role
+from relaydeck.scope import Scope
 from tests.conftest import DEMO
 from tests.console.conftest import Operator, plain
 from tests.support.running import Running, run_command
@@ -26,7 +29,7 @@ def propose(served: Running, label: str) -> str:
     return identifier
 
 
-def test_a_form_that_needs_two_says_so(served: Running) -> None:
+def test_a_form_that_needs_two_leads_to_its_proposal(served: Running) -> None:
     author = Operator(served.port).sign_in(served.token)
     answer = author.post("/signers/ops/delete", {"typed": "ops"})
     assert answer.status == 409  # a relayer uses it: refused, not proposed
@@ -35,7 +38,28 @@ def test_a_form_that_needs_two_says_so(served: Running) -> None:
     fields = {name: plan.partition(f'name="{name}" value="')[2].partition('"')[0] for name in ("sealed", "revision")}
     answer = author.post("/apply/plan", fields)
     found = served.ask("GET", "/admin/v1/proposals").json["data"][0]["id"]
-    assert (answer.status, f"This change needs approval: it is now proposal {found}" in plain(answer)) == (409, True)
+    assert (answer.status, answer.headers["location"]) == (303, f"/console/proposals/{found}?done=proposed")
+    shown = plain(author.get(f"/proposals/{found}?done=proposed"))
+    assert "Proposed. Somebody else has to approve this change." in shown
+
+
+def test_a_session_with_a_scope_is_led_to_its_proposal(served: Running) -> None:
+    assert served.ask("POST", "/admin/v1/protections", {"name": "all", "kinds": ["relayer"]}).status == 201
+    grant = Grant(role=Role.EDITOR, scope=Scope(networks=("sepolia",)))
+    limited = Operator(served.port).sign_in(issue(served.home, "limited", grant.stored))
+    answer = limited.post("/relayers/sepolia-1/delete", {"typed": "Sepolia one"})
+    found = served.ask("GET", "/admin/v1/proposals").json["data"][0]["id"]
+    assert (answer.status, answer.headers["location"]) == (303, f"/console/proposals/{found}?done=proposed")
+
+
+def test_the_overview_says_how_many_changes_wait(served: Running) -> None:
+    approver = Operator(served.port).sign_in(issue(served.home, "approver", "owner"))
+    assert "for approval" not in plain(approver.get(""))
+    propose(served, "a")
+    link = '<a href="/console/proposals?state=open">{} for approval</a>'
+    assert link.format("1 change waits") in approver.text("")
+    propose(served, "b")
+    assert link.format("2 changes wait") in approver.text("")
 
 
 def test_another_approves_and_the_author_has_no_button_for_it(served: Running) -> None:

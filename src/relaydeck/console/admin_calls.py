@@ -16,7 +16,7 @@ from relaydeck.api.operations import BY_NAME, SCOPED, WHOLE_SERVICE
 from relaydeck.console.guard import form_token
 from relaydeck.credential import CONSOLE
 from relaydeck.credentials.console_sessions import ConsoleSession
-from relaydeck.errors import Forbidden, NotPossible
+from relaydeck.errors import Forbidden
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.roles import requirement
 from relaydeck.secret import Secret
@@ -85,10 +85,20 @@ class Result(NamedTuple):
     etag: str = ""
 
 
+class Proposed(Exception):
+    """The change needs approval. Not an error of the request: a form that shows it again would propose it again."""
+
+    def __init__(self, proposal: str) -> None:
+        super().__init__(
+            f"This change needs approval: it is now proposal {proposal}, and somebody else has to approve it"
+        )
+        self.proposal = proposal
+
+
 async def call_operation(
     run: Run, operator: Operator, name: str, identifier: str, document: Json | None, if_match: str, query: Json
 ) -> Result:
-    """Raises RequestError."""
+    """Raises RequestError, Proposed."""
     operation = BY_NAME[name]
     operator.require(operation)
     headers = {b"content-type": b"application/json"}
@@ -99,9 +109,7 @@ async def call_operation(
     reply = await run(operation, call)
     result = _result(reply)
     if reply.status == HTTPStatus.ACCEPTED:
-        raise NotPossible(
-            f"This change needs approval: it is now proposal {result.data['id']}, and somebody else has to approve it"
-        )
+        raise Proposed(result.data["id"])
     return result
 
 

@@ -5,12 +5,12 @@ from functools import partial
 import msgspec
 
 from relaydeck.api.operations import SCOPED
-from relaydeck.console.admin_calls import Operator
+from relaydeck.console.admin_calls import Operator, Proposed
 from relaydeck.console.guard import require_form_token, require_same_origin
 from relaydeck.console.live import MEASURED, LatestChanges, StreamLimit, live_updates
 from relaydeck.console.page_request import PAGES, Menu, PageRequest, RegisteredPage, Services
 from relaydeck.console.pages import MENU
-from relaydeck.console.rendering import ROOT, asset, event_stream
+from relaydeck.console.rendering import ROOT, asset, event_stream, path_to, redirect
 from relaydeck.console.request import Fields, query_of, read_form
 from relaydeck.console.sign_in import SignIn
 from relaydeck.credential import Credential
@@ -79,7 +79,11 @@ class Console:
             return await self._sign_in.sign_out(call, operator.secret)
         page, request = self._open(call, method, path, operator)
         operator.require(page.operation)
-        return await page.answer(request._replace(fields=await self._read_form(call, path, operator)))
+        try:
+            return await page.answer(request._replace(fields=await self._read_form(call, path, operator)))
+        except Proposed as proposed:
+            seen = path_to("proposals", proposed.proposal) if operator.may("get_proposal") else ""
+            return redirect(f"{seen}?done=proposed")
 
     async def _read_form(self, call: Call, path: str, operator: Operator) -> Fields:
         most = self._max_body if path.startswith("/apply") else min(self._max_body, _MOST_BYTES)

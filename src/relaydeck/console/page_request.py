@@ -135,7 +135,7 @@ class PageRequest(NamedTuple):
     async def call(
         self, operation: str, identifier: str = "", /, *, document: Json | None = None, if_match: str = "", **query: str
     ) -> Result:
-        """Call an operation of the admin API by its name. Raises RequestError."""
+        """Call an operation of the admin API by its name. Raises RequestError, Proposed."""
         return await call_operation(self.services.run, self.operator, operation, identifier, document, if_match, query)
 
     def at_most(self, records: int) -> int:

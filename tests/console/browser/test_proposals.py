@@ -53,7 +53,7 @@ def propose(team: Team, amount: str) -> None:
     page.get_by_label("Minimum balance").fill(amount)
     page.get_by_role("button", name="Show the changes").click()
     page.get_by_role("button", name="Save").click()
-    expect(page.locator("main")).to_contain_text("This change needs approval: it is now proposal")
+    expect(page.locator("main")).to_contain_text("Proposed. Somebody else has to approve this change.")
 
 
 def open_proposal(page: Page) -> None:

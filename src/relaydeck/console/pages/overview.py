@@ -28,7 +28,9 @@ SPANS = {"1h": "1 hour", "4h": "4 hours", "12h": "12 hours", "1d": "1 day", "3d"
 async def show(request: PageRequest, status: int = 200, problem: str = "") -> Reply:
     fleet = await request.read(lambda store: read_fleet(store.database.read))
     found = await request.call("list_problems")
-    runways = await request.call("list_runways", first="5")
+    runways, waiting = await request.call("list_runways", first="5"), 0
+    if request.operator.may("list_proposals"):
+        waiting = (await request.call("list_proposals", state="open", per_page="1")).total
     steps: dict[str, bool] = {}
     if fleet.total("total") <= _SMALL_FLEET:
         (row,) = await request.read(lambda store: store.database.read(f"SELECT {_DONE}", {}))
@@ -43,6 +45,7 @@ async def show(request: PageRequest, status: int = 200, problem: str = "") -> Re
         fleet=fleet,
         problems=found.data,
         notes=found.notes,
+        waiting=waiting,
         runways=runways.data["runways"],
         changes=changes.data,
         spans=SPANS,
