@@ -18,6 +18,7 @@ from relaydeck.fields import value_type
 from relaydeck.identifiers import Identifier, identifier_problem
 
 MOST_LABELS = 32
+TOO_MANY_LABELS = f"labels must have at most {MOST_LABELS} entries, with those of the scope of the credential"
 OUTSIDE = "it would be outside the scope of the credential"
 SHARED_RECORD = "others may use this record: the scope of the credential neither lists it nor has its labels"
 _MOST_NAMED = 1000

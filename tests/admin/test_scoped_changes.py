@@ -7,7 +7,7 @@ import pytest
 
 from relaydeck.credentials.grants import Grant
 from relaydeck.provisioning.declared_records import Resource
-from relaydeck.scope import SHARED_RECORD, Scope
+from relaydeck.scope import SHARED_RECORD, TOO_MANY_LABELS, Scope
 from tests.admin.test_scope_leaks import fleet
 from tests.console.conftest import Operator, plain
 from tests.support.running import Answer, Running, run_command
@@ -171,3 +171,28 @@ def test_a_gap_in_the_numbers_of_events_is_no_loss_to_a_scope(
     found = running.ask("GET", "/admin/v1/events", token=tokens["ids", "editor"])
     assert [each["sequence"] for each in found.json["data"]] == [2]
     assert "were removed" not in found.body.decode()
+
+
+MANY = {f"k{number}": "v" for number in range(32)}  # as many as a record may have
+RELAYER = {"id": "many", "name": "Many", "network": "net-a", "network_type": "evm", "signer_id": "sign-a"}
+
+
+@pytest.mark.parametrize(
+    ("resource", "document"),
+    [("relayers", RELAYER), ("notifications", {**HOOK, "id": "many"}), ("signers", {**SIGNER, "id": "many"})],
+)
+def test_the_labels_of_the_scope_count_among_those_of_a_new_record(
+    running: Running, tokens: dict[tuple[str, str], str], resource: str, document: dict[str, Any]
+) -> None:
+    before, token, document = everything(running), tokens["labels", "editor"], {**document, "labels": MANY}
+    refused = running.ask("POST", f"/admin/v1/{resource}", document, token=token)
+    assert problem(refused) == REFUSED | {
+        "type": "urn:relaydeck:problem:bad-request",
+        "title": "Bad Request",
+        "status": 400,
+        "detail": TOO_MANY_LABELS,
+    }
+    file = {"document": {resource: [document]}}
+    applied = running.ask("POST", "/admin/v1/apply", file, token=token)
+    assert applied.json["mistakes"] == [{"place": f"{resource}[0].labels", "problem": TOO_MANY_LABELS}]
+    assert everything(running) == before

@@ -26,7 +26,7 @@ from relaydeck.provisioning.plan import (
 from relaydeck.provisioning.reader import Missing, Partial, Values, may_be, missing_in
 from relaydeck.provisioning.stored import Stored, StoredRecord
 from relaydeck.quantities import first_few
-from relaydeck.scope import OUTSIDE, SHARED_RECORD, Scope
+from relaydeck.scope import MOST_LABELS, OUTSIDE, SHARED_RECORD, TOO_MANY_LABELS, Scope
 from relaydeck.signers.known_addresses import KeyAnswer, KnownAddresses, Questions
 from relaydeck.signers.signer_types import SHAPES, NewSigner, hints
 
@@ -108,7 +108,7 @@ class _Planner:
     def _plan_record(self, declared: DeclaredRecord, name: str, values: Values) -> None:
         resource = declared.resource
         found = self._stored.find(resource, name)
-        values = self._claimed(values, found and found.record)
+        values = self._claimed(declared.place, values, found and found.record)
         complete = self._complete(values, found)
         if complete is None:
             return
@@ -235,7 +235,7 @@ class _Planner:
 
     def _plan_signer(self, declared: DeclaredRecord) -> None:
         before = self._stored.signer(declared.name)
-        declared = declared._replace(values=self._claimed(declared.values, before))
+        declared = declared._replace(values=self._claimed(declared.place, declared.values, before))
         self.plan.pinned.append(Pinned("signers", declared.name, declared.values, before))
         if before is None:
             self._plan_new_signer(declared)
@@ -337,12 +337,17 @@ class _Planner:
 
     # The scope of a credential. Whether a record is inside is decided as of the end of the plan
 
-    def _claimed(self, values: Values, before: Any) -> Values:
+    def _claimed(self, place: str, values: Values, before: Any) -> Values:
         """With the labels of the scope: a new record gets them, and one that carries them keeps them."""
         scoped = {} if self._scope is None else self._scope.labels
         stored = scoped if before is None else getattr(before, "labels", msgspec.UNSET) or {}
         kept = {name: value for name, value in scoped.items() if stored.get(name) == value}
-        return values | {"labels": kept | values.get("labels", {})} if kept else values
+        if not kept:
+            return values
+        labels = kept | values.get("labels", {})
+        if len(labels) > MOST_LABELS:
+            self.plan.note_mistake(f"{place}.labels", TOO_MANY_LABELS)
+        return values | {"labels": labels}
 
     def _owns(self, resource: Resource, record: str, labels: dict[str, str]) -> bool:
         """Whether pruning may remove a record, which may only be used by what is inside."""

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from relaydeck.errors import BadRequest, Forbidden, SignerExists
-from relaydeck.scope import MOST_LABELS, OUTSIDE
+from relaydeck.scope import MOST_LABELS, OUTSIDE, TOO_MANY_LABELS
 from relaydeck.secret import Secret
 from relaydeck.signers.signer_types import SHAPES, NewSigner, hints, join, secret_fields, split
 from relaydeck.store.audit import AuditEntry, AuditLog
@@ -53,9 +53,11 @@ def _without_config(signer_type: str) -> tuple[str, str]:
 
 
 def create(context: ChangeContext, new: NewSigner) -> SignerCreation:
-    """Store a signer. Raises SignerExists, Forbidden."""
+    """Store a signer. Raises SignerExists, Forbidden, BadRequest."""
     if (statements := context.transaction.statements) is not None:
         labels = statements.scope.labels | (new.labels or {})
+        if len(labels) > MOST_LABELS:
+            raise BadRequest(TOO_MANY_LABELS)
         if not statements.scope.carried_by(labels):
             raise Forbidden(OUTSIDE)
         new = msgspec.structs.replace(new, labels=labels)

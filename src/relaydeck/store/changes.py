@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from relaydeck.errors import Forbidden, NotPossible, RecordExists, RecordNotFound, StillInUse
-from relaydeck.scope import OUTSIDE, SHARED_RECORD
+from relaydeck.errors import BadRequest, Forbidden, NotPossible, RecordExists, RecordNotFound, StillInUse
+from relaydeck.scope import MOST_LABELS, OUTSIDE, SHARED_RECORD, TOO_MANY_LABELS
 from relaydeck.store import audit
 from relaydeck.store.audit import AuditEntry, AuditLog, EntryContent, Head, StagedEntries, stage_entries
 from relaydeck.store.database import ReadRows, Row, Transaction
@@ -110,7 +110,7 @@ class ChangeContext(NamedTuple):
             self.guard.look(self.transaction, entries)
 
     def _claimed(self, change: "RowChange") -> "RowChange":
-        """What a scoped credential creates carries the labels of its scope. Raises RecordExists, Forbidden."""
+        """What it creates carries the labels of its scope. Raises RecordExists, Forbidden, BadRequest."""
         if (statements := self.transaction.statements) is None:
             return change
         scope, table, record = statements.scope, change.table, change.record
@@ -120,6 +120,8 @@ class ChangeContext(NamedTuple):
             return change
         given = change.values.get("labels")
         labels = scope.labels | (msgspec.json.decode(given) if given else {})
+        if len(labels) > MOST_LABELS:
+            raise BadRequest(TOO_MANY_LABELS)
         if not scope.has_new(table, record, change.values, labels):
             raise Forbidden(OUTSIDE)
         named = {"record": record}
