@@ -110,6 +110,29 @@ def test_a_token_revoked_through_one_is_refused_by_the_other(replicas: Replicas)
     eventually(lambda: replicas.other.ask("GET", "/api/v1/signers", token=token).status == 401)
 
 
+def test_what_is_closed_through_one_is_hidden_by_the_other(replicas: Replicas) -> None:
+    issued = replicas.one.ask("POST", "/admin/v1/tokens", {"name": "application", "kind": "api"})
+    token = issued.json["data"]["token"]
+
+    def sees() -> int | None:
+        answer = replicas.other.ask("GET", "/api/v1/signers", token=token).json
+        return answer["pagination"]["total_items"] if answer["success"] else None
+
+    create(replicas.one, "closed")
+    notification = {"id": "closed", "type": "webhook", "url": "https://closed.example/"}
+    assert replicas.one.ask("POST", "/admin/v1/notifications", notification).status == 201
+    eventually(lambda: bool(sees()))
+    assert replicas.one.ask("POST", "/admin/v1/protections", {"name": "all", "closed": True}).status == 201
+    # A change asks the database itself, and does not wait until the replica has followed.
+    changed = replicas.other.ask("PATCH", "/api/v1/notifications/closed", {"type": "webhook"}, token=token)
+    eventually(lambda: sees() == 0)
+    proposal = replicas.one.ask("DELETE", "/admin/v1/protections/all").json["data"]["id"]
+    force = replicas.one.ask("POST", f"/admin/v1/proposals/{proposal}/force", {"reason": "a test"})
+    eventually(lambda: bool(sees()))
+    assert changed.json == {"data": None, "message": "Notification not found", "success": False}
+    assert force.status == 200
+
+
 def away(running: Running) -> int:
     page = running.ask("GET", "/metrics").body.decode()
     found = re.search(r"^relaydeck_store_away (\d+)$", page, re.MULTILINE)

@@ -5,7 +5,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final, NamedTuple, Protocol
 
-from relaydeck.scope import Scope
+from relaydeck.scope import Scope, Visible
 from relaydeck.settings.values import AddressRange
 
 CONSOLE: Final = "console"
@@ -47,6 +47,7 @@ class Credential(Protocol):
     logged_name: str  # as a JSON string
     permissions: frozenset[str]
     scope: Scope | None  # what it is limited to; None: it may see every record
+    visible: Visible | None  # what the five operations show it; None: every record
     limits: Limits | None
     role: str
     rule: str  # why it has this role: `the token ci`

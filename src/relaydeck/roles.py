@@ -41,6 +41,8 @@ class Role(StrEnum):
         return role
 
 
+# The roles that closed protections concern.
+APPLICATIONS = frozenset({Role.API, Role.READONLY})
 ROLE_NAMES = [role.value for role in Role]
 _PERMISSIONS = {role.value: role.permissions for role in Role}
 

@@ -2,13 +2,14 @@
 
 A relayer is inside a scope if it meets each criterion that the scope gives. A signer or a notification is inside if it
 belongs to a relayer that is inside, or carries the labels of the scope; a network also if the scope lists it. Outside
-of its scope, nothing exists for a credential. `store/scoped.py` says the same in SQL.
+of its scope, nothing exists for a credential. `store/scoped.py` says the same in SQL. For credentials of applications,
+the records that closed protections cover are outside of every scope.
 """
 
 import re
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -111,3 +112,45 @@ class Scope(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
         if table == "relayers":
             return self.has_relayer(name, values["network"], labels)
         return self.carried_by(labels) or (table == "networks" and name in self.networks)
+
+
+class ClosedRecords(NamedTuple):
+    """What a closed protection covers."""
+
+    kinds: tuple[str, ...]  # empty: every kind
+    scope: Scope | None  # None: every record
+
+    def has_kind(self, kind: str) -> bool:
+        return kind in (self.kinds or (kind,))
+
+
+class OpenRecords(msgspec.Struct, frozen=True, dict=True):
+    """What an application sees while records are closed: those inside its scope that no closed protection covers."""
+
+    scope: Scope | None  # None: every record
+    closed: tuple[ClosedRecords, ...]
+
+    @cached_property
+    def key(self) -> bytes:
+        """Equal to that of no scope."""
+        closed = [(each.kinds, each.scope and each.scope.key.decode()) for each in self.closed]
+        return msgspec.json.encode((self.scope and self.scope.key.decode(), closed))
+
+    def closed_to(self, kind: str) -> list[Scope | None]:
+        """The scopes of the closed protections that cover records of that kind."""
+        return [each.scope for each in self.closed if each.has_kind(kind)]
+
+    def has_relayer(self, relayer_id: str, network: str, labels: Mapping[str, str] | UnsetType) -> bool:
+        if self.scope is not None and not self.scope.has_relayer(relayer_id, network, labels):
+            return False
+        closed = self.closed_to("relayer")
+        return not any(each is None or each.has_relayer(relayer_id, network, labels) for each in closed)
+
+    def has_new(self, table: str, name: str, values: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+        if self.scope is not None and not self.scope.has_new(table, name, values, labels):
+            return False
+        closed = self.closed_to(table[:-1])
+        return not any(each is None or each.has_new(table, name, values, labels) for each in closed)
+
+
+Visible = Scope | OpenRecords  # what a credential sees, unless it sees every record

@@ -77,7 +77,14 @@ def actions(admin: Admin, count: int) -> list[tuple[str, str]]:
 
 def test_what_is_protected_is_listed_and_its_end_needs_two(guarded: Admin) -> None:
     assert guarded.get("protections") == [
-        {"name": "main", "kinds": [], "scope": {"networks": ["sepolia"]}, "note": "", "made_by": "token:root"}
+        {
+            "name": "main",
+            "kinds": [],
+            "scope": {"networks": ["sepolia"]},
+            "note": "",
+            "closed": False,
+            "made_by": "token:root",
+        }
     ]
     assert refusal(guarded.ask("POST", "protections", {"name": "main"})) == (409, "Protection already exists")
     no_limit = guarded.ask("POST", "protections", {"name": "other", "scope": {}})

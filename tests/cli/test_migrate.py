@@ -61,6 +61,7 @@ def test_a_plan_shows_what_a_migration_does_and_changes_nothing(home: Path) -> N
         (30, "CREATE TABLE proposals", 0, lock),
         (30, "CREATE INDEX proposals_open", 0, lock),
         (31, "ALTER TABLE tokens", 0, lock),
+        *[(32, "ALTER TABLE protections", 0, lock)] * 2,
     ]
     assert version(home) == URLS_SINCE
 

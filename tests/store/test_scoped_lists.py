@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from relaydeck.networks import network_rows
 from relaydeck.networks.model import Network, RpcUrl
 from relaydeck.relayers import relayer_rows
-from relaydeck.scope import Scope
+from relaydeck.scope import ClosedRecords, OpenRecords, Scope, Visible
 from relaydeck.secret import Secret
 from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_types import LocalConfig, NewSigner
@@ -28,7 +28,13 @@ from tests.support.stored_rows import create_row
 pytestmark = pytest.mark.slow
 
 A, B = Scope(labels={"team": "a"}), Scope(labels={"team": "b"})
-SCOPES = (A, B, Scope(networks=("dev",)), Scope(relayers=("r1", "r2", "r4")), Scope((), ("dev",), {"team": "a"}))
+CLOSED = ClosedRecords((), B)
+OPEN = (
+    OpenRecords(None, (CLOSED,)),
+    OpenRecords(Scope(networks=("dev",)), (CLOSED, ClosedRecords(("relayer",), Scope(relayers=("r1", "r3"))))),
+    OpenRecords(A, (ClosedRecords(("signer",), None),)),
+)
+SCOPES = (A, B, Scope(networks=("dev",)), Scope(relayers=("r1", "r2", "r4")), Scope((), ("dev",), {"team": "a"}), *OPEN)
 
 
 class Worker:
@@ -76,11 +82,21 @@ class Worker:
 
         await self.change(work)
 
-    async def seen(self, scope: Scope) -> tuple[list[str], list[str]]:
+    async def seen(self, scope: Visible) -> tuple[list[str], list[str]]:
         return await self.lists.names(scope, "relayers"), await self.lists.names(scope, "signers")
 
-    def stored(self, scope: Scope) -> tuple[list[str], list[str]]:
-        """What the statements of a scoped credential find."""
+    def stored(self, visible: Visible) -> tuple[list[str], list[str]]:
+        """What the statements of a scoped credential find, without what those of a closed protection find."""
+        if isinstance(visible, Scope):
+            return self.inside(visible)
+        relayers, signers = self.inside(visible.scope)
+        for each in visible.closed:
+            gone = self.inside(each.scope)
+            relayers = [name for name in relayers if "relayer" not in (each.kinds or "relayer") or name not in gone[0]]
+            signers = [name for name in signers if "signer" not in (each.kinds or "signer") or name not in gone[1]]
+        return relayers, signers
+
+    def inside(self, scope: Scope | None) -> tuple[list[str], list[str]]:
         database = self.store.database
         with database.within(scope):
             relayers, signers = (database.read(f"SELECT id FROM {t} ORDER BY seq", {}) for t in ("relayers", "signers"))

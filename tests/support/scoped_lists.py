@@ -3,7 +3,7 @@ from typing import Any
 
 from relaydeck.contract.operations import Pages, relayer_encoder, signer_encoder
 from relaydeck.relayers import relayer_rows
-from relaydeck.scope import Scope
+from relaydeck.scope import Visible
 from relaydeck.signers import signer_changes
 from relaydeck.store.database import Database
 from relaydeck.store.follower import Follower, RemoteFollower
@@ -41,14 +41,14 @@ class ScopedLists:
         for each in self._pages.values():
             each.forget()
 
-    async def page(self, scope: Scope | None, table: str, query: str = "") -> bytes:
+    async def page(self, scope: Visible | None, table: str, query: str = "") -> bytes:
         if (behind := self.follower.catch_up()) is not None:
             assert await behind == ()
         if scope is None:
             return self._pages[table].page(query.encode())
         return await self._pages[table].scoped_page(scope, query.encode())
 
-    async def names(self, scope: Scope | None, table: str) -> list[str]:
+    async def names(self, scope: Visible | None, table: str) -> list[str]:
         body = json.loads(await self.page(scope, table, "per_page=1000"))
         assert body["pagination"]["total_items"] == len(body["data"])
         return [each["id"] for each in body["data"]]

@@ -55,7 +55,7 @@ from relaydeck.notifications import events
 from relaydeck.notifications.model import EventKind
 from relaydeck.provisioning.plan_revision import MOST_LISTED, changes_since
 from relaydeck.scope import Scope
-from relaydeck.store.changes import ChangeContext
+from relaydeck.store.changes import ChangeContext, remove_row
 from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.open_store import Store
 from relaydeck.store.protection import Guard
@@ -113,6 +113,8 @@ def create_protection(context: ChangeContext, _request: Request, new: Protection
     scope = None if new.scope is None else _json(new.scope)
     made = {"made_by": context.actor, "created_at": context.now}
     values = {"name": new.name, "kinds": _json(new.kinds), "scope": scope, "note": new.note, **made}
+    values |= {"closed": new.closed, "revision": context.transaction.revision}
+    _tell_every_process(context.transaction, closed=new.closed)
     context.transaction.insert("protections", tuple(values), [tuple(values.values())])
     context.performed("protection.created", facts.pop("name"), facts)
     return read_record(context, "protections", new.name)
@@ -123,10 +125,18 @@ def delete_protection(context: ChangeContext, request: Request, _body: None) -> 
     before = read_record(context, "protections", request.identifier).data
     if context.guard is not None:
         context.guard.covering.add(before["name"])  # otherwise one owner could end it, and then change the records
-    context.transaction.execute("DELETE FROM protections WHERE name = :name", {"name": before["name"]})
-    facts = {name: before[name] for name in ("kinds", "scope", "note")}
+    named = {"name": before["name"]}
+    (row,) = context.transaction.all("SELECT seq FROM protections WHERE name = :name", named)
+    _tell_every_process(context.transaction, closed=before["closed"])
+    remove_row(context.transaction, "protections", row.seq)
+    facts = {name: before[name] for name in ("kinds", "scope", "note", "closed")}
     context.changed("protection.deleted", before["name"], facts, {})
     return Content(None)
+
+
+def _tell_every_process(transaction: Transaction, *, closed: bool) -> None:
+    """What applications see has changed as if their tokens had."""
+    transaction.changes_tokens = transaction.changes_tokens or closed
 
 
 def _json(value: Any) -> str:

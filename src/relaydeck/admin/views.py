@@ -46,7 +46,9 @@ _TOKEN_COLUMNS = (
     f"{', '.join(PROVEN_COLUMNS)}, proof, purpose, made_by, last_used_at, last_used_from,"
     " CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN expires_at <= :now THEN 'expired' ELSE 'live' END AS state"
 )
-_PROTECTION_COLUMNS = "name, kinds, scope, note, made_by, created_at"
+_PROTECTION_COLUMNS = (
+    "name, kinds, scope, note, CASE WHEN closed THEN 'true' ELSE 'false' END AS closed, made_by, created_at"
+)
 _PROPOSAL_COLUMNS = (
     "id, CASE WHEN state = 'open' AND expires_at <= :now THEN 'expired' ELSE state END AS state, operation, author,"
     " reason, protections, revision, plan AS steps, created_at, expires_at, decided_by, decided_at, decision"
@@ -191,7 +193,7 @@ COLLECTIONS = {
         ),
         _of_records(relayer_rows.TABLE, _record_view(relayer_rows.TABLE), RelayerNotFound),
         Collection("tokens", "name", _TOKEN_COLUMNS, _token_view),
-        Collection("protections", "name", _PROTECTION_COLUMNS, _plain_view("kinds", "scope")),
+        Collection("protections", "name", _PROTECTION_COLUMNS, _plain_view("kinds", "scope", "closed")),
         Collection("proposals", "id", _PROPOSAL_COLUMNS, _plain_view("protections", "steps")),
         Collection("audit", "seq", audit.COLUMNS, _audit_view),
     )

@@ -367,6 +367,13 @@ class ProtectionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     note: Annotated[
         Annotated[str, Meta(max_length=500)], field("What it is for: text for people.", example="holds customer funds")
     ] = ""
+    closed: Annotated[
+        bool,
+        field(
+            "Whether its records are also outside the scope of every credential with the role `api` or `readonly`.",
+            example=False,
+        ),
+    ] = False
 
 
 class Protection(ProtectionRequest, frozen=True, kw_only=True, forbid_unknown_fields=False):

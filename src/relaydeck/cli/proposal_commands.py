@@ -164,6 +164,7 @@ protection.add_command(
             "name": "name",
             "kinds": lambda view: ", ".join(view["kinds"]) or "every kind",
             "records": _covered,
+            "closed": lambda view: "yes" if view.get("closed") else "",
             "note": "note",
             "made by": "made_by",
         },
@@ -194,15 +195,19 @@ class Ended(Shape, frozen=True):
 )
 @click.option("--label", "labels", multiple=True, help="Records with this label, as team=payments. Repeatable.")
 @click.option("--note", default="", help="Purpose, shown in lists.")
+@click.option("--closed", is_flag=True, help="Also hide the records from tokens of the kinds api and readonly.")
 @as_json(Protection)
 @anywhere
-def protection_create(name: str, labels: tuple[str, ...], note: str, as_json: bool, **given: tuple[str, ...]) -> None:
+def protection_create(
+    name: str, labels: tuple[str, ...], note: str, closed: bool, as_json: bool, **given: tuple[str, ...]
+) -> None:
     """Protect records: somebody else has to approve each change of them.
 
     A record is protected if it meets every option that you give. Without options, all records are protected.
     """
     scope = {"relayers": given["relayers"], "networks": given["networks"], "labels": label_pairs(labels)}
-    document = {"name": name, "kinds": given["kinds"], "note": note} | ({"scope": scope} if any(scope.values()) else {})
+    document = {"name": name, "kinds": given["kinds"], "note": note, "closed": closed}
+    document |= {"scope": scope} if any(scope.values()) else {}
     found = target().call(CREATE_PROTECTION, document=document).data
     print_change(found, as_json, f"created protection {name}")
 

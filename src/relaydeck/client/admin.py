@@ -475,7 +475,8 @@ class AdminOperations:
     @sends("POST", "protections")
     def create_protection(
         self, name: str, *, kinds: Sequence[Literal["network", "signer", "notification", "relayer"]] | None = None,
-        scope: Mapping[str, Any] | None = None, note: str | None = None, idempotency_key: str | None = None
+        scope: Mapping[str, Any] | None = None, note: str | None = None, closed: bool | None = None,
+        idempotency_key: str | None = None
     ) -> records.Protection:
         """Protect records."""
 

@@ -418,6 +418,7 @@ class ProtectionRequest(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     scope: Scope | None = None
     note: str = ""
+    closed: bool = False
 
 
 class Protection(ProtectionRequest, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from relaydeck.credentials.console_sessions import ConsoleSession
 from relaydeck.errors import Forbidden
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.roles import requirement
+from relaydeck.scope import Visible
 from relaydeck.secret import Secret
 from relaydeck.store.database import ReadRows
 
@@ -42,6 +43,7 @@ class Operator:
         self.permissions = grant.permissions | {"view"}  # nobody without `look` is signed in
         self.may_export = "view" in grant.permissions
         self.scope, self.limits = session.scope, grant.limits
+        self.visible: Visible | None = session.scope
         self.form_token = form_token(secret)
 
     def holds(self, read: ReadRows, _now: float) -> bool:

@@ -24,7 +24,7 @@ from relaydeck.notifications.model import NotificationChange
 from relaydeck.notifications.notification_changes import RequestedUpdate, StoredNotification
 from relaydeck.notifications.webhook_rule import WebhookRule
 from relaydeck.relayers.relayer_rows import from_row, without_urls
-from relaydeck.scope import Scope
+from relaydeck.scope import Visible
 from relaydeck.signers import signer_changes
 from relaydeck.signers.signer_changes import SignerCreation
 from relaydeck.signers.signer_types import SHOWN_FIELDS, new_signer, response_type
@@ -103,15 +103,15 @@ class Pages:
             self._fill(listing, page.bounds)
         return encode_page(listing, page)
 
-    async def scoped_page(self, scope: Scope, query: bytes) -> bytes:
-        """The page of a fleet without what is outside of the scope."""
-        key = (scope.key, query)
+    async def scoped_page(self, visible: Visible, query: bytes) -> bytes:
+        """The page of a fleet that has nothing but what the credential sees."""
+        key = (visible.key, query)
         if (rendered := self._rendered_scoped.get(key)) is not None:
             return rendered
         page = read_page(query, self._max_per_page)
         for _ in range(_MOST_TRIES):
-            inside = await self._scopes.find(scope)
-            body = self._encode(ListingPart(self._listing, partial(inside.numbers, self._listing.table)), page)
+            inside = await self._scopes.find(visible)
+            body = self._encode(ListingPart(self._listing, partial(inside.numbers, self._listing)), page)
             if inside.is_kept:  # still: to fill the page may have brought too many changes
                 _keep(self._rendered_scoped, key, body)
                 return body
@@ -155,7 +155,7 @@ class UpdateNotification:
         change = _change(_decode_update(call.headers, call.body))
         caller = sender_of(call)
         changed, written = await self._write(
-            caller, RequestedUpdate(notification_id, change, caller.actor, caller.scope)
+            caller, RequestedUpdate(notification_id, change, caller.actor, caller.scope, caller.role)
         )
         return Reply(200, encode_success(changed.notification, self._notes(change, changed)), headers=written)
 
@@ -186,11 +186,16 @@ def _change(update: NotificationUpdate) -> NotificationChange:
 
 def _labels_of(caller: Credential) -> dict[str, str] | UnsetType:
     """Those of what it creates. Raises Unauthorized when that would be outside its scope."""
-    if caller.scope is None:
+    if caller.visible is None:
         return UNSET
-    if not caller.scope.labels:
+    labels = {} if caller.scope is None else caller.scope.labels
+    if caller.scope is not None and not labels:
         raise Unauthorized("the scope of the credential has no labels, so that a new signer would be outside of it")
-    return caller.scope.labels
+    if not caller.visible.has_new("signers", "", {}, labels):
+        raise Unauthorized(
+            "a protection closes what the credential would create, so that it would be outside its scope"
+        )
+    return labels or UNSET
 
 
 # sentence: 4.1-create 4.1-duplicate

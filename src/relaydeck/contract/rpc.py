@@ -15,7 +15,7 @@ from relaydeck.http.body import body_decoder, reason_of
 from relaydeck.http.pipeline import Call, CatchUp, Reply, sender_of
 from relaydeck.http.request import path_identifier
 from relaydeck.relayers.directory import RelayerDirectory
-from relaydeck.scope import Scope
+from relaydeck.scope import Visible
 
 METHOD_NOT_FOUND = RpcError(-32601, "Method not found", "feeEstimate is the only method.")
 _NUMBER = re.compile(rb"-?[0-9]")
@@ -47,11 +47,11 @@ class RelayerRpc:
         request: RpcRequest = _decode_request(call.headers, call.body)
         if not bytes(request.params).startswith(b"{"):
             raise BadRequest("params must be an object")
-        response = await self._run(relayer_id, request, response_id(request.id), sender_of(call).scope)
+        response = await self._run(relayer_id, request, response_id(request.id), sender_of(call).visible)
         return Reply(200, msgspec.json.encode(response))
 
     async def _run(
-        self, relayer_id: str, request: RpcRequest, answer_id: str | None, scope: Scope | None
+        self, relayer_id: str, request: RpcRequest, answer_id: str | None, visible: Visible | None
     ) -> RpcResponse:
         """Raises RelayerNotFound. What goes wrong with a known method is an error in the response."""
         behind = self._catch_up()
@@ -60,10 +60,10 @@ class RelayerRpc:
         try:
             relayer, network = await self._directory.find(relayer_id)
         except Damaged as damage:
-            if scope is not None:  # it may be outside, and must then look as unknown
+            if visible is not None:  # it may be outside, and must then look as unknown
                 raise RelayerNotFound(relayer_id) from None
             raise ServerFailure(str(damage)) from None
-        if scope is not None and not scope.has_relayer(relayer.id, relayer.network, relayer.labels):
+        if visible is not None and not visible.has_relayer(relayer.id, relayer.network, relayer.labels):
             raise RelayerNotFound(relayer_id)
         if request.method != "feeEstimate":
             return RpcResponse(id=answer_id, error=METHOD_NOT_FOUND)

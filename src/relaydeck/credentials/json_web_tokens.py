@@ -27,8 +27,10 @@ from relaydeck.outgoing.address_guard import AddressGuard
 from relaydeck.outgoing.connections import ConnectionFailed, Opener, Resolve, ResponseTooLarge
 from relaydeck.outgoing.http_client import HttpClient, Limits, Response
 from relaydeck.roles import permissions_of
+from relaydeck.scope import Visible
 from relaydeck.settings.issuers import Issuer, Rule, is_safe_url
 from relaydeck.store.database import ReadRows
+from relaydeck.store.protection import ClosedProtections
 
 MOST_TOKEN_BYTES = 8192
 MOST_ANSWER_BYTES = 262_144
@@ -273,6 +275,7 @@ class WorkloadCredential:
         self.seq = subject_slot(self.digest)
         self.role, self.permissions, self.rule = rule.role, permissions_of(rule.role), f"{issuer.name}: {rule}"
         self.scope = rule.scope
+        self.visible: Visible | None = rule.scope
         self.expires_at = float(claims["exp"])
         self.known_until = min(self.expires_at, now + _FRESH_SECONDS)
 
@@ -288,9 +291,15 @@ def subject_slot(digest: bytes) -> int:
 class Workloads:
     """Verifies the JSON Web Tokens of workloads, and remembers those that it accepted."""
 
-    def __init__(self, issuers: Sequence[TrustedIssuer], now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        issuers: Sequence[TrustedIssuer],
+        now: Callable[[], float] = time.time,
+        closed: ClosedProtections | None = None,
+    ) -> None:
         self._issuers = {each.settings.url: each for each in issuers}
-        self._now = now
+        self._now, self._closed = now, closed or ClosedProtections()
+        self._closed.concern(lambda: self._known.values())
         self._known: dict[bytes, WorkloadCredential] = {}  # the one accepted first at the beginning
 
     def find(self, token: bytes, now: float) -> WorkloadCredential:
@@ -319,6 +328,7 @@ class Workloads:
         if rule is None:
             raise Unauthorized("no rule of its issuer gives the JSON Web Token a role")
         found = WorkloadCredential(issuer.settings, claims, rule, self._now())
+        self._closed.limit(found)
         self._known.pop(token, None)
         self._known[token] = found
         while len(self._known) > MOST_KNOWN:

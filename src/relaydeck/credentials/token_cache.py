@@ -10,7 +10,9 @@ from relaydeck.credential import Credential
 from relaydeck.credentials import tokens
 from relaydeck.credentials.tokens import LONGEST, Token, digest_of, tokens_after
 from relaydeck.errors import Unauthorized
+from relaydeck.scope import Visible
 from relaydeck.store.database import ReadRows, RowReader, Transaction
+from relaydeck.store.protection import ClosedProtections
 from relaydeck.store.sealing import RowProofs
 from relaydeck.store.writer import JointWork, Writer, outcomes_of
 
@@ -40,7 +42,7 @@ class TokenCredential:
     origin = "api"
     __slots__ = (
         *("actor", "digest", "expires_at", "limits", "logged_name", "name", "permissions", "role", "rule"),
-        *("scope", "seq"),
+        *("scope", "seq", "visible"),
     )
 
     def __init__(self, token: Token, actor: str) -> None:
@@ -52,6 +54,7 @@ class TokenCredential:
         self.role, self.rule = grant.role, f"the token {token.name}"
         self.permissions = grant.permissions
         self.scope, self.limits = grant.scope, grant.limits
+        self.visible: Visible | None = grant.scope
         self.expires_at = float("inf") if token.expires_at is None else token.expires_at
         self.logged_name = json.dumps(token.name)
         self.actor = actor
@@ -85,9 +88,12 @@ class TokenCache:
         proofs: RowProofs,
         report_forged: Callable[[Token], None],
         find_other: FindOther | None = None,
+        closed: ClosedProtections | None = None,
     ) -> None:
         """`find_other`: finds the credential in what is no access token. Raises Unauthorized, Unverified."""
         self._proofs = proofs
+        self._closed = closed or ClosedProtections()
+        self._closed.concern(lambda: self._known.by_digest.values())
         self._find_other = find_other
         self._report_forged = report_forged
         # Invariant: the tokens include every change up to their revision. The event loop replaces the two in one step,
@@ -172,7 +178,9 @@ class TokenCache:
                 self._report_forged(token)
             # In one step: at no moment does another thread miss a token that stays valid.
             if actor and token.revoked_at is None:
-                by_digest[token.digest] = TokenCredential(token, actor)
+                credential = TokenCredential(token, actor)
+                self._closed.limit(credential)
+                by_digest[token.digest] = credential
             else:
                 by_digest.pop(token.digest, None)
         newest = max((token.revision for token, _ in tokens), default=revision)

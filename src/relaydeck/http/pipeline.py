@@ -27,7 +27,7 @@ from relaydeck.http.request import Peer, Receive, Scope, Send
 from relaydeck.http.shared_limits import SharedLimiter
 from relaydeck.log import Log
 from relaydeck.roles import Permission, requirement
-from relaydeck.scope import Scope as RecordScope
+from relaydeck.scope import Visible
 
 Headers = list[tuple[bytes, bytes]]
 ReadBody = Callable[..., Awaitable[bytes]]
@@ -69,7 +69,7 @@ class Route(msgspec.Struct, frozen=True):
     permission: Permission | None  # what the credential must grant; None: the operation needs no credential
     limited: bool = False
     page: Callable[[bytes], bytes] | None = None  # query -> body, from the read model after it has caught up
-    scoped_page: Callable[[RecordScope, bytes], Awaitable[bytes]] | None = None  # `page` for a credential with a scope
+    scoped_page: Callable[[Visible, bytes], Awaitable[bytes]] | None = None  # `page` for who does not see all
     answer: Callable[[Call], Awaitable[Reply]] | None = None
     denied: type[errors.RequestError] = errors.Unauthorized  # raised when the credential lacks the permission
     max_body: int = 0  # the largest body in bytes, where it is not that of every operation
@@ -194,11 +194,11 @@ class Pipeline:
                 if b"relaydeck-min-revision" in headers:
                     await self._reach(_revision(headers[b"relaydeck-min-revision"]))
                 status, content_type = 200, JSON
-                if credential is None or credential.scope is None:
+                if credential is None or credential.visible is None:
                     body = route.page(scope["query_string"])
                 else:
                     assert route.scoped_page is not None
-                    body = await route.scoped_page(credential.scope, scope["query_string"])
+                    body = await route.scoped_page(credential.visible, scope["query_string"])
             else:
                 content, read_late = b"", None
                 if credential is not None:

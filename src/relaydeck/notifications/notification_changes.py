@@ -11,11 +11,13 @@ from relaydeck.errors import Damaged, NotificationNotFound
 from relaydeck.notifications import events
 from relaydeck.notifications.events import Event
 from relaydeck.notifications.model import EventKind, Notification, NotificationChange, NotificationType
+from relaydeck.roles import APPLICATIONS
 from relaydeck.scope import Scope
 from relaydeck.secret import Secret
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.changes import ChangeContext, Preparation, RowChange, change_entries
 from relaydeck.store.database import Row, Transaction
+from relaydeck.store.protection import closed_records
 from relaydeck.store.record_table import Facts, Hidden, RecordTable, StoredValues, difference, secret_fact, to_json
 from relaydeck.store.sealing import Keyring, Place
 from relaydeck.store.vault import Vault
@@ -226,6 +228,7 @@ class RequestedUpdate(NamedTuple):
     change: NotificationChange
     actor: str
     scope: Scope | None = None  # of its sender
+    role: str = ""
 
 
 def update_all(
@@ -240,9 +243,11 @@ def update_all(
     stored, facts = dict(found), {record: each.facts for record, each in found.items()}
     outcomes: list[StoredNotification | NotificationNotFound] = []
     entries: list[AuditEntry] = []
-    for record, change, actor, scope in many:
+    closed = _closed_to_applications(transaction, many)
+    for record, change, actor, scope, role in many:
         before = stored.get(record)
-        if before is None or (scope is not None and not scope.may_change("notification", record, before.own_labels)):
+        may_change = scope is None or (before and scope.may_change("notification", record, before.own_labels))
+        if before is None or not may_change or (role in APPLICATIONS and record in closed):
             outcomes.append(NotificationNotFound(_UNKNOWN))
             continue
         # Another update of the same record in this group starts from the result of this one.
@@ -254,6 +259,16 @@ def update_all(
     save(transaction, vault, found, stored)
     audit.append(transaction, entries)
     return outcomes
+
+
+def _closed_to_applications(transaction: Transaction, many: Sequence[RequestedUpdate]) -> set[str]:
+    """Those of the notifications. Not from memory: another machine may have closed them a moment ago."""
+    records, found = [each.notification_id for each in many if each.role in APPLICATIONS], set[str]()
+    for each in closed_records(transaction.all) if records else ():
+        if each.has_kind("notification"):
+            with transaction.within(each.scope):
+                found |= transaction.present("notifications", "id", records)
+    return found
 
 
 def prepare_creation(preparation: Preparation, notification: Notification) -> RowChange:

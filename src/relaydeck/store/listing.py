@@ -88,6 +88,11 @@ class Listing:
     def total(self) -> int:
         return len(self._seqs)
 
+    @property
+    def numbers(self) -> "array[int]":
+        """The sequence numbers of all items, in order, at this moment."""
+        return self._seqs
+
     def read_all(self, reader: RowReader) -> ListingState:
         if not self._preload:
             seqs = array("q", read_numbers(reader.read, self.table))

@@ -1,17 +1,19 @@
 """Protected records: those that change only with the approval of a second person, and how a change of one is noticed.
 
 A protection covers what a credential with its scope would see: relayers by id, network or label, and the networks,
-signers and notifications that belong to them or carry the labels.
+signers and notifications that belong to them or carry the labels. If it is closed, applications do not see these.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
-from relaydeck.scope import Scope
+from relaydeck.credential import Credential
+from relaydeck.roles import APPLICATIONS
+from relaydeck.scope import ClosedRecords, OpenRecords, Scope
 from relaydeck.store.audit import EntryContent
-from relaydeck.store.database import ReadRows, Row, Transaction
+from relaydeck.store.database import ReadRows, Row, RowReader, Transaction
 from relaydeck.store.rows import slices
 
 _AT_ONCE = 4096
@@ -61,3 +63,45 @@ class Guard:
 def _finds_any(transaction: Transaction, kind: str, records: list[str]) -> bool:
     column = "name" if kind == "network" else "id"
     return any(transaction.present(f"{kind}s", column, some) for _, some in slices(records, _AT_ONCE))
+
+
+def closed_records(read: ReadRows) -> tuple[ClosedRecords, ...]:
+    return tuple(
+        ClosedRecords(each.kinds, each.scope)
+        for each in map(_protection, read("SELECT name, kinds, scope FROM protections WHERE closed ORDER BY seq", {}))
+    )
+
+
+class ClosedProtections:
+    """Follows the closed protections, and keeps what each credential in memory sees as they are."""
+
+    table = "protections"
+
+    def __init__(self) -> None:
+        self._closed: tuple[ClosedRecords, ...] = ()
+        self._in_memory: list[Callable[[], Iterable[Credential]]] = []
+
+    def concern(self, in_memory: Callable[[], Iterable[Credential]]) -> None:
+        """`in_memory`: the credentials that change when the protections do."""
+        self._in_memory.append(in_memory)
+
+    def limit(self, credential: Credential) -> None:
+        """Let a credential see what it may see now."""
+        is_limited = self._closed and credential.role in APPLICATIONS
+        credential.visible = OpenRecords(credential.scope, self._closed) if is_limited else credential.scope
+
+    def read_all(self, reader: RowReader) -> tuple[ClosedRecords, ...]:
+        return closed_records(reader.read)
+
+    def replace(self, closed: tuple[ClosedRecords, ...]) -> None:
+        self._closed = closed
+        for in_memory in self._in_memory:
+            for each in in_memory():
+                self.limit(each)
+
+    def fetch_changes(self, read: ReadRows, _seen: int, *, removed: bool) -> tuple[ClosedRecords, ...]:
+        return closed_records(read)
+
+    def apply_changes(self, closed: tuple[ClosedRecords, ...]) -> None:
+        if closed != self._closed:
+            self.replace(closed)

@@ -34,6 +34,7 @@ from relaydeck.store.follower import Follower, FollowsTable, RemoteFollower
 from relaydeck.store.listing import Listing
 from relaydeck.store.open_store import Store, open_served_store
 from relaydeck.store.postgres import PostgresDatabase
+from relaydeck.store.protection import ClosedProtections
 from relaydeck.store.scoped_lists import KeptScopes, ScopedTable
 from relaydeck.store.writer import Writer
 from relaydeck.worker.health_routes import HealthRoutes, Readiness, follower_readiness, store_readiness
@@ -122,7 +123,9 @@ class CoreWorker:
     def _build_read_model(self) -> None:
         """What this process keeps in memory of the database, and the follower that keeps it up to date."""
         settings, (database, vault) = self._settings, self._store
-        self._tokens = TokenCache(vault.proofs, self._reports.forged_token, self._find_other_credential())
+        self._closed = ClosedProtections()
+        find_other = self._find_other_credential()
+        self._tokens = TokenCache(vault.proofs, self._reports.forged_token, find_other, self._closed)
         self._caller_writer = CallerWriter(self._writer, self._tokens)
         self._widened = settings.signer_config == "non_secret"
         encode_signer = signer_encoder(widened=self._widened)
@@ -134,7 +137,7 @@ class CoreWorker:
         scopes = KeptScopes(database.open_reader, lambda revision: self._follower.reach(revision))
         self._closers.callback(scopes.close)
         scoped = [ScopedTable(each.table, scopes) for each in (self._signers, self._relayers)]
-        self._tables: list[FollowsTable] = [self._tokens, self._signers, self._relayers, *scoped]
+        self._tables: list[FollowsTable] = [self._closed, self._tokens, self._signers, self._relayers, *scoped]
         self._start_services()
         self._follower = self._make_follower()
         self._signer_pages = Pages(self._signers, self._follower.fill, settings.max_per_page, scopes)
@@ -147,7 +150,8 @@ class CoreWorker:
             return None
         from relaydeck.credentials.json_web_tokens import TrustedIssuer, Workloads
 
-        found = Workloads([TrustedIssuer(each, self._reports.issuer_keys) for each in workloads])
+        issuers = [TrustedIssuer(each, self._reports.issuer_keys) for each in workloads]
+        found = Workloads(issuers, closed=self._closed)
         self._closers.push_async_callback(found.close)
         return found.find
 
