@@ -349,6 +349,7 @@ def test_outside_its_scope_nothing_exists_for_a_workload(
 
 def test_a_workload_changes_what_is_inside_its_scope(served: tuple[Running, TestIssuer]) -> None:
     running, issuer = served
+    running.ask("PATCH", "/admin/v1/notifications/hook-a", {"labels": {"team": "a"}})
     changed = {"url": "https://changed.example/"}
     answer = running.ask("PATCH", "/api/v1/notifications/hook-a", changed, token=issuer.token(sub="team-a"))
     assert (answer.status, answer.json["data"]["url"]) == (200, changed["url"])
