@@ -20,7 +20,7 @@ class Role(StrEnum):
     # Name, description, permissions.
     API = "api", "the five operations", "list", "call"
     READONLY = "readonly", "the two lists, and the console without changes", "list", "look"
-    VIEWER = "viewer", "sees everything, and no key in a URL", "list", "look", "view"
+    VIEWER = "viewer", "sees everything, and keys in URLs only under /api/v1", "list", "look", "view"
     OPERATOR = "operator", "also pauses, resumes, replays, tests and checks", "list", "look", "view", "operate"
     EDITOR = "editor", "also changes records", "list", "call", "look", "view", "operate", "change"
     OWNER = (

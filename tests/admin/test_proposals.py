@@ -322,6 +322,7 @@ def test_a_scoped_author_follows_and_withdraws_its_proposal(guarded: Admin) -> N
     proposal = proposed(guarded, "PATCH", "relayers/sepolia-1", {"name": "Other"}, token=scoped)
     shown = guarded.ask("GET", f"proposals/{proposal}", token=scoped).json["data"]
     assert (shown["id"], shown["state"], shown["author"]) == (proposal, "open", "token:team")
+    assert (shown["protections"], guarded.get(f"proposals/{proposal}")["protections"]) == ([], ["main"])
     rotated = guarded.ask("POST", "tokens/team/rotate", {"overlap": "1h"}).json["data"]["token"]
     seen = [guarded.ask("GET", f"proposals/{proposal}", token=each).json["data"] for each in (scoped, rotated)]
     assert seen == [shown, shown]

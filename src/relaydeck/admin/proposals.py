@@ -207,7 +207,7 @@ def _propose(
     }
     transaction.insert("proposals", tuple(values), [tuple(values.values())])
     _record(context, EventKind.CHANGE_PROPOSED, proposal, values, reason)
-    return read_record(context, "proposals", proposal)._replace(proposed=True)
+    return _shown(read_record(context, "proposals", proposal), scope)._replace(proposed=True)
 
 
 def _require_room(transaction: Transaction, call: Call, entries: list[Row], context: ChangeContext) -> None:
@@ -309,8 +309,13 @@ def _find_own(read: ReadRows, vault: Vault, request: Request) -> Content:
     """The proposal. Raises RecordNotFound, also for a sender with a scope who is not its author."""
     found, sender = find(read, vault, COLLECTIONS["proposals"], request.identifier), request.sender
     if sender is None or sender.scope is None or is_author(read, sender.actor, sender.scope, found.data["author"]):
-        return found
+        return _shown(found, None if sender is None else sender.scope)
     raise RecordNotFound("proposal")
+
+
+def _shown(proposal: Content, scope: Scope | None) -> Content:
+    """Names of protections tell a credential with a scope about what others have."""
+    return proposal if scope is None else proposal._replace(data=proposal.data | {"protections": []})
 
 
 @handles(APPROVE_PROPOSAL)

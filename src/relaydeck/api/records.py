@@ -399,7 +399,10 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     operation: Annotated[str, field("What was asked for.", example="update_relayer")]
     author: Annotated[str, field("Who asked for it, as the audit log names them.", example="token:ci")]
     reason: Annotated[str, field("Why; empty: not given.", example="raise the price cap")]
-    protections: Annotated[tuple[str, ...], field("The protections that cover its records.", example=["mainnet"])]
+    protections: Annotated[
+        tuple[str, ...],
+        field("The protections that cover its records. Empty for a credential with a scope.", example=["mainnet"]),
+    ]
     revision: Annotated[
         str,
         field("What the approval pins: of a plan its revision, of a record its ETag.", example='"0123456789abcdef"'),
