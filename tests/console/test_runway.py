@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.console import chart
 from relaydeck.console.chart import balance_chart
 from relaydeck.console.formats import short_amount
 from relaydeck.relayers import balance_history, snapshots
@@ -22,6 +23,7 @@ from tests.console.conftest import Operator, plain
 from tests.support.running import Running
 from tests.support.seeding import ADDRESS, fill, issue, opened, relayer
 
+CONSOLE = Path(chart.__file__).parent
 HOUR, COIN = 3600, 10**18
 BALANCES = {"soon": 5 * COIN, "later": 50 * COIN}  # each spends a tenth of a coin an hour
 
@@ -229,6 +231,15 @@ def shown(balance: int, min_balance: int = 0, spent_per_hour: int | None = None)
         needed=None,
         top_ups=(),
     )
+
+
+def test_every_runway_is_greyed_with_what_else_ages_on_a_stale_page() -> None:
+    rule = next(line for line in (CONSOLE / "static/console.css").read_text("utf-8").splitlines() if ".stale" in line)
+    assert ".lasts" in rule
+    for template in (CONSOLE / "templates").glob("*.html"):
+        text = template.read_text("utf-8")
+        for shown in re.finditer(r"\| lasts", text):
+            assert 'class="lasts' in re.findall(r"<(?:td|dd)\b[^>]*>", text[: shown.start()])[-1], template.name
 
 
 def test_a_chart_has_its_parts() -> None:
