@@ -62,6 +62,7 @@ _READ = (
 )
 OF_ALL = [("GET", f"/admin/v1/{path}") for path in _READ]
 OF_ALL.append(("POST", "/admin/v1/deliveries/replay"))
+_VALUES = ("before", "after")
 RESOURCES = ("networks", "signers", "notifications", "relayers", "tokens", "events", "deliveries", "audit")
 COMMANDS = (
     ("key", "rotate"),
@@ -213,6 +214,8 @@ def steady(value: Any) -> Any:
         return {name: steady(each) for name, each in value.items() if not VOLATILE.fullmatch(name)}
     if isinstance(value, list) and value and isinstance(value[0], dict) and "step" in value[0]:
         return {each["step"]: steady(each) for each in value}  # a newer version may have more steps
+    if isinstance(value, list) and value and isinstance(value[0], dict) and value[0].keys() == {"name", *_VALUES}:
+        return {each["name"]: steady(each) for each in value}  # and its records more fields
     if isinstance(value, list):
         return [steady(each) for each in value]
     if isinstance(value, str):
