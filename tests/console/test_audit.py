@@ -123,6 +123,20 @@ def test_a_deleted_record_without_secrets_is_planned_back(served: Running, opera
     assert now | {"created_at": ""} == before | {"created_at": ""}
 
 
+def test_a_paused_relayer_that_was_deleted_comes_back_paused(served: Running, operator: Operator) -> None:
+    create(served, "resting")
+    before = [served.ask("POST", "/admin/v1/relayers/resting/pause").json["data"]]
+    assert served.ask("DELETE", "/admin/v1/relayers/resting").status == 200
+    planned = revert(operator, newest(served, "resting"))
+    assert re.findall("<li>(\\w+): <bdi>(\\w+)", planned.body.decode()) == [("Paused", "true")]
+    assert apply_planned(operator, planned).status == 200
+    after = [served.ask("GET", "/admin/v1/relayers/resting").json["data"]]
+    assert [each | {"created_at": ""} for each in after] == [each | {"created_at": ""} for each in before]
+    made = served.ask("GET", "/admin/v1/audit?record=resting&order=newest&per_page=2").json["data"]
+    assert [each["action"] for each in made] == ["relayer.paused", "relayer.created"]
+    assert "paused an operator paused it" in plain(operator.get("/relayers/resting"))
+
+
 def test_a_fee_token_of_a_network_is_planned_back(served: Running, operator: Operator) -> None:
     token = {"address": "0x" + "ab" * 20, "decimals": 6, "rate": {"feed": "0x" + "fe" * 20, "max_age": "1h"}}
     update(served, "networks/sepolia", {"fee_tokens": {"USDC": token}})

@@ -416,3 +416,15 @@ def test_a_plan_is_freed_without_the_garbage_collector(provisioned: ProvisionedH
         assert [each() for each in freed] == [None, None, None]
     finally:
         gc.enable()
+
+
+def test_a_relayer_is_created_paused_and_a_stored_one_stays_as_it_is(provisioned: ProvisionedHome) -> None:
+    paused, resumed = (WHOLE.replace('name = "One"', f'name = "One"\npaused = {each}') for each in ("true", "false"))
+    plan = provisioned.apply(paused)
+    assert lines(plan.steps)[-1] == "Create relayers one | paused:  -> true"
+    assert [row.paused for row in provisioned.rows("SELECT paused FROM relayers")] == [True]
+    again = provisioned.apply(resumed)
+    assert again.steps == []
+    assert again.notes == ["relayers[0].paused counts only for a new relayer: this one stays paused"]
+    kept = provisioned.rows("SELECT action FROM audit WHERE action LIKE 'relayer.%' ORDER BY seq")
+    assert [row.action for row in kept] == ["relayer.created", "relayer.paused"]

@@ -19,6 +19,7 @@ from relaydeck.provisioning.plan import Plan, Step
 from relaydeck.provisioning.plan_revision import RECORD_CHANGES, plan_revision, require_same
 from relaydeck.provisioning.planner import NO_RULES, UrlRules, key_questions, make_plan
 from relaydeck.provisioning.stored import ORIGIN, Stored
+from relaydeck.relayers.relayer_changes import set_paused
 from relaydeck.scope import Scope
 from relaydeck.signers import signer_changes
 from relaydeck.signers.known_addresses import KnownAddresses, Questions
@@ -53,6 +54,8 @@ def _complete(step: Step, context: ChangeContext) -> None:
     """Do what follows from a step, once its row is written."""
     if step.action == "remove" and step.resource == "notifications":
         delivery_queue.end_deliveries(context.transaction, step.name)
+    if step.is_paused:
+        set_paused(context, step.name, paused=True)
 
 
 def prepare_step(step: Step, preparation: Preparation) -> RowChange:

@@ -38,6 +38,10 @@ REFERRING: dict[str, str] = {
 }
 
 
+# What a file may say of a relayer that it creates, besides its settable fields.
+CREATED_AS = tuple(each for each in fields_of(RECORD_TYPES["relayers"]) if each.name == "paused")
+
+
 @cache
 def settable_fields(record: type[msgspec.Struct]) -> tuple[Field, ...]:
     return tuple(each for each in fields_of(record) if not each.traits.read_only)

@@ -8,6 +8,7 @@ from relaydeck.identifiers import identifier_problem
 from relaydeck.networks.chains import PRESET_FIELDS, chain_problem, known_chains
 from relaydeck.networks.model import Network
 from relaydeck.provisioning.declared_records import (
+    CREATED_AS,
     IDENTITY,
     RECORD_TYPES,
     RESOURCES,
@@ -76,7 +77,8 @@ def _add(declared: Declared, resource: Resource, place: str, content: Content, r
         values = known | _read_network(place, content, reader)
         _note_ambiguous_tokens(reader, place, values)
     else:
-        values = reader.values(content, place, settable_fields(RECORD_TYPES[resource]))
+        created_as = CREATED_AS if resource == "relayers" and reader.reads_file else ()
+        values = reader.values(content, place, (*settable_fields(RECORD_TYPES[resource]), *created_as))
     name = values.get(IDENTITY[resource], "")
     first = declared.places[resource].setdefault(name, place) if name else place
     if first != place:

@@ -36,6 +36,7 @@ class Step(NamedTuple):
     record: msgspec.Struct | None = None  # None: it is removed
     fields: tuple[FieldChange, ...] = ()  # that change; of a new or removed signer, those that are not secret
     title: str = ""  # the name of a relayer, which `name` identifies by its id
+    is_paused: bool = False  # a relayer that is paused when it is created
 
     @property
     def subject(self) -> Any:

@@ -117,10 +117,23 @@ class _Planner:
         if self._scope is not None and resource == "relayers":
             self._relayers[name] = declared.place, after
         changes = tuple(differences(found.record, after, damaged=found.damaged)) if found else ()
+        if found is not None:
+            self._note_state(declared, found)
         if changes or found is None:
             title = values["name"] if resource == "relayers" else ""
             self.plan.steps.append(Step("change" if found else "create", resource, name, after, changes, title))
+        if found is None and values.get("paused"):
+            fields = (FieldChange("paused", "", "true"),)
+            after = replace(after, paused=False)  # that it is paused is a change of its own, which others are told
+            self.plan.steps[-1] = self.plan.steps[-1]._replace(record=after, fields=fields, is_paused=True)
         self._pin(resource, name, values, found if changes or not found else UNCHANGED)
+
+    def _note_state(self, declared: DeclaredRecord, found: StoredRecord) -> None:
+        """Commands and buttons pause and resume a stored relayer, not a file."""
+        given = declared.values.get("paused")
+        if given is not None and given != getattr(found.record, "paused", None):
+            word = "active" if given else "paused"
+            self.plan.notes.append(f"{declared.place}.paused counts only for a new relayer: this one stays {word}")
 
     def _pin(self, resource: Resource, name: str, values: Values, stored: Any) -> None:
         """A generated id is another one in each plan."""

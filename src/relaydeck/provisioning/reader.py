@@ -65,6 +65,11 @@ class Reader:
         self.mistakes = Mistakes()
         self._resolve = resolve
 
+    @property
+    def reads_file(self) -> bool:
+        """Whether it is a whole file, and not the document of one record."""
+        return self._resolve is not None
+
     def note(self, place: str, problem: str) -> UnsetType:
         self.mistakes.append(Mistake(place, problem))
         return UNSET

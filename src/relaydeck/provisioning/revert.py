@@ -7,7 +7,7 @@ import msgspec
 
 from relaydeck.errors import Damaged, NotPossible, RecordNotFound
 from relaydeck.fields import Field, fields_of
-from relaydeck.provisioning.declared_records import IDENTITY, RECORD_TYPES, TABLES, Resource
+from relaydeck.provisioning.declared_records import CREATED_AS, IDENTITY, RECORD_TYPES, TABLES, Resource
 from relaydeck.provisioning.export import stored_document, written_record, written_value
 from relaydeck.provisioning.reader import is_address
 from relaydeck.store.open_store import Store
@@ -55,7 +55,8 @@ def reverted_document(store: Store, action: str, record: str, before: Mapping[st
         raise NotPossible(f"{damage}") from None
     if content is None and not action.endswith(".deleted"):
         raise RecordNotFound(resource[:-1])
-    content = content or {IDENTITY[resource]: record}
+    if content is None:
+        content = {IDENTITY[resource]: record} | {each.name: True for each in CREATED_AS if before.get(each.name)}
     for name, value in before.items():
         field, inner = _field(resource, name)
         if field is not None and not field.traits.read_only:
