@@ -56,7 +56,46 @@ def test_an_entry_links_to_its_record_and_a_record_to_its_entries(served: Runnin
     page = operator.text("/audit?record=linked")
     assert '<a href="/console/relayers/linked">' in page
     assert 'href="/console/audit?actor=token%3Aroot"' in page
-    assert 'href="/console/audit?record=linked"' in operator.text("/relayers/linked")
+    assert 'href="/console/audit?action=relayer&amp;record=linked"' in operator.text("/relayers/linked")
+
+
+KINDS = {"networks": "network", "signers": "signer", "notifications": "notification", "relayers": "relayer"}
+
+
+@pytest.fixture(scope="module")
+def alike(served: Running) -> str:
+    """A record of each kind with the same name, each with a change that can be reverted."""
+    more = {
+        "networks": {"name": "alike", "network_type": "evm", "chain_id": 1, "native_symbol": "ETH"},
+        "signers": {"id": "alike", "type": "plain", "config": {"key": f"0x{7:064x}"}},
+        "notifications": {"id": "alike", "type": "webhook", "url": "https://hooks.example.com"},
+    }
+    for resource, document in more.items():
+        assert served.ask("POST", f"/admin/v1/{resource}", document).status == 201
+    create(served, "alike", signer_id="alike", network="alike")
+    for resource in KINDS:
+        update(served, f"{resource}/alike", {"labels": {"team": "a"}})
+    return "alike"
+
+
+@pytest.mark.parametrize("resource", KINDS)
+def test_the_page_of_each_record_lists_its_own_changes(
+    served: Running, operator: Operator, alike: str, resource: str
+) -> None:
+    kind = KINDS[resource]
+    path, changes = f"/{resource}/{alike}", f"/console/audit?action={kind}&record={alike}"
+    listed = operator.text(path).partition('id="changes">')[2]
+    assert re.findall(r'audit\?action=(\w+\.\w+)"', listed) == [f"{kind}.updated", f"{kind}.created"]
+    assert ("/revert" in listed, changes.replace("&", "&amp;") in listed) == (resource != "signers", True)
+    logged = served.ask("GET", f"/admin/v1{changes.removeprefix('/console')}").json["data"]
+    assert [each["action"] for each in logged] == [f"{kind}.created", f"{kind}.updated"]
+    assert f'href="{changes.replace("&", "&amp;")}">its changes' in operator.text("/audit?record=alike")
+
+
+def test_who_may_only_look_sees_the_changes_without_a_way_back(looker: Operator, alike: str) -> None:
+    for resource in KINDS:
+        listed = looker.text(f"/{resource}/{alike}").partition('id="changes">')[2]
+        assert [f"{KINDS[resource]}.updated" in listed, "Revert" in listed] == [True, False]
 
 
 def test_what_is_listed_is_a_file(served: Running, operator: Operator) -> None:

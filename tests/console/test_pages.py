@@ -316,3 +316,34 @@ def test_hostile_text_in_every_query(hostile: Running, shown: dict[str, str], te
             refuses_markup(path, operator.get(f"{path}?{query}"))
     refuses_markup("/enter", operator.get(f"/enter?{query}"))
     refuses_markup("/sign-in", operator.post("/sign-in", {"token": text}))
+
+
+def facts(operator: Operator, path: str) -> dict[str, str]:
+    """The facts in lists of a page."""
+    found = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", operator.text(path), re.DOTALL)
+    return {name: " ".join(html.unescape(re.sub("<[^>]*>", "", value)).split()) for name, value in found}
+
+
+def test_a_network_and_a_relayer_show_what_their_forms_set(served: Running, operator: Operator) -> None:
+    nodes = [{"url": f"https://node{number}.example.com"} for number in range(3)]
+    network = {"name": "told", "network_type": "evm", "native_symbol": "ETH", "rpc_urls": nodes, "chain_id": 10}
+    network |= {"fee_model": "op_stack", "tip_floor": 10**6, "labels": {"team": "a"}}
+    assert served.ask("POST", "/admin/v1/networks", network).status == 201
+    relayer = {"id": "told", "name": "told", "network": "told", "network_type": "evm", "signer_id": "ops"}
+    assert served.ask("POST", "/admin/v1/relayers", relayer | {"labels": {"team": "b"}}).status == 201
+    names = ("fee model", "quorum", "runway warning", "Tip floor", "labels")
+
+    def told(path: str) -> list[str]:
+        found = facts(operator, path)
+        return [found[each] for each in names if each in found]
+
+    service = "at 24 h (as the service sets it)"
+    assert told("/networks/told") == ["op_stack", "2 of 3 nodes, as usual", service, "0.001 gwei", "team=a"]
+    assert told("/relayers/told") == [service, "team=b"]
+    assert '<a class="chip" href="/console/relayers?label=team%3Db">team=b</a>' in operator.text("/relayers/told")
+    change = {"runway_warn_hours": 0, "quorum": 1, "labels": None}
+    assert served.ask("PATCH", "/admin/v1/networks/told", change).status == 200
+    assert told("/networks/told") == ["op_stack", "1 of 3 nodes", "never", "0.001 gwei", "none"]
+    assert told("/relayers/told") == ["never (as its network sets it)", "team=b"]
+    assert served.ask("PATCH", "/admin/v1/relayers/told", {"runway_warn_hours": 48}).status == 200
+    assert told("/relayers/told") == ["at 48 h", "team=b"]

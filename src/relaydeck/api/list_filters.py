@@ -264,7 +264,12 @@ FILTERS: dict[str, tuple[Parameter, ...]] = {
     ),
     "audit": (
         _by("actor", "Only changes by this actor: a person also finds what their tokens did."),
-        _equals("action", "Only this action."),
+        Parameter(
+            "action",
+            "Only this action, or all about this kind of record: `relayer`.",
+            "action = :action OR substr(action, 1, length(:action) + 1) = :action || '.'",
+            example="relayer.paused",
+        ),
         _equals("record", "Only changes of this record."),
         Parameter(
             "by",

@@ -412,7 +412,7 @@ class AdminOperations:
         """List changes.
 
         `actor`: Only changes by this actor: a person also finds what their tokens did.
-        `action`: Only this action.
+        `action`: Only this action, or all about this kind of record: `relayer`.
         `record`: Only changes of this record.
         `by`: Only changes by people and their tokens, without sign-ins; or only those by the service itself.
         `start`: Only changes from this moment or day (UTC) on.

@@ -143,9 +143,9 @@ async def _unconfirmed(request: PageRequest, edit: Edit) -> Reply | None:
         return None
     steps = await _plan(request, edit)
     most = str(request.at_most(_MOST_ENTRIES))
-    entries = (await request.call("list_audit", record=edit.name, order="newest", per_page=most)).data
     kind = edit.resource[:-1]
-    changes = [] if is_same else [each for each in entries if each["action"].startswith(f"{kind}.")]
+    asked: Json = {"action": kind, "record": edit.name, "order": "newest", "per_page": most}
+    changes = [] if is_same else (await request.call("list_audit", **asked)).data
     before = {} if is_same else values_when_opened(form)
     return request.page(
         "confirm.html",
@@ -366,9 +366,9 @@ async def worded_entries(request: PageRequest, entries: Sequence[Json]) -> list[
     ]
 
 
-async def newest_entries(request: PageRequest, record: str) -> list[Json]:
-    """What changed a record last."""
-    found = await request.call("list_audit", record=record, order="newest", per_page="10")
+async def newest_entries(request: PageRequest, kind: str, record: str) -> list[Json]:
+    """What changed a record last, and not one of another kind with the same id."""
+    found = await request.call("list_audit", action=kind, record=record, order="newest", per_page="10")
     return await worded_entries(request, found.data)
 
 

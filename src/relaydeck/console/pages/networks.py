@@ -45,6 +45,7 @@ from relaydeck.fees.report import report_rates
 from relaydeck.fields import fields_of
 from relaydeck.http.pipeline import Reply
 from relaydeck.networks.chains import PRESET_FIELDS, chain_problem, known_chains, preset_of
+from relaydeck.networks.evm.options import usual_quorum
 from relaydeck.networks.model import Network
 from relaydeck.networks.node_rule import NodeRule
 from relaydeck.provisioning.declared_records import settable_fields
@@ -72,6 +73,8 @@ _MOST_NODES = 64
 _NODES = "rpc_urls["  # begins the names of the fields of nodes
 _FIRST = ("name", "chain", "chain_id", "native_symbol", "fee_model")
 _FIELDS = [each.name for each in settable_fields(Network) if each.name != "name"]
+_NAMED = (*_FIRST, "network_type", "rpc_urls", "fee_tokens", "runway_warn_hours", "quorum", "labels")
+_MORE = inputs_of(Network, leave_out=_NAMED)  # what its page shows if it is set
 
 deletion("networks", "One that a relayer uses cannot be removed.", typed="name")
 
@@ -103,10 +106,21 @@ async def show(request: PageRequest) -> Reply:
     name = request.identifier
     found = await request.call("get_network", name)
     used = await request.used_by("network", name)
-    entries = await newest_entries(request, name)
+    entries = await newest_entries(request, "network", name)
     # Only scheme and host of a node: the rest of its URL may be a key.
     nodes = [(shown_address(each["url"]), each["weight"]) for each in found.data.get("rpc_urls", [])]
-    return request.page("network.html", network=found.data, nodes=nodes, used=used, entries=entries, notes=found.notes)
+    weights = [weight for _, weight in nodes]
+    return request.page(
+        "network.html",
+        network=found.data,
+        nodes=nodes,
+        quorum=found.data.get("quorum", usual_quorum(weights)),
+        warn_hours=found.data.get("runway_warn_hours", request.services.settings.runway_warn_hours),
+        more=[each for each in filled(_MORE, found.data) if each.value],
+        used=used,
+        entries=entries,
+        notes=found.notes,
+    )
 
 
 @get("/nodes", shows=("networks", "measured"))

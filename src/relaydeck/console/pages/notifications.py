@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from relaydeck.console.admin_calls import Json, Result
 from relaydeck.console.chart import attempts_chart
-from relaydeck.console.confirmation import Edit, followed, opened, planned, save
+from relaydeck.console.confirmation import Edit, followed, newest_entries, opened, planned, save
 from relaydeck.console.confirmation import create as create_record
 from relaydeck.console.forms import document_of, filled, inputs_of, new_document, refused, submitted, without_others
 from relaydeck.console.page_request import RELAYERS, PageRequest, deletion, get, post
@@ -114,6 +114,7 @@ async def show(
         previous_until=await _previous_key(request),
         choice=request.form.get("key", "keep") if is_typed else "keep",
         used=used,
+        entries=await newest_entries(request, "notification", name),
         deliveries=deliveries.data,
         waiting=waiting.data,
         health=health,

@@ -99,7 +99,7 @@ async def show(request: PageRequest) -> Reply:
     found = await request.call("get_relayer", name)
     network = await request.call("get_network", found.data["network"])
     explanation = await request.call("explain_relayer", name, probe="false")
-    entries = await newest_entries(request, name)
+    entries = await newest_entries(request, "relayer", name)
     span = request.query["span"] if request.query.get("span") in SPANS else "7d"
     length, step = SPANS[span]
     past: Json = {"from": utc(time.time() - length), "step": f"{step}s"}
@@ -110,6 +110,7 @@ async def show(request: PageRequest) -> Reply:
     return request.page(
         "relayer.html",
         relayer=found.data,
+        network=network.data,
         symbol=network.data["native_symbol"],
         explanation=explanation.data,
         seen=seen.get(name),

@@ -47,7 +47,7 @@ async def show(request: PageRequest, status: int = 200, **given: Any) -> Reply:
     """`given`: of its form, after that was sent."""
     found = await request.call("get_signer", request.identifier)
     used = await request.used_by("signer_id", request.identifier)
-    entries = await newest_entries(request, request.identifier)
+    entries = await newest_entries(request, "signer", request.identifier)
     bound = request.services.settings.drivers.bindings
     unbound = {response_type(each): each for each in SHAPES if each not in bound}  # by their names in responses
     inputs = filled(_LABELS, found.data)

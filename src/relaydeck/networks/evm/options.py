@@ -1,5 +1,6 @@
 """Options of a node pool. Times are seconds."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from relaydeck.networks.chains import UNKNOWN, ChainFacts
@@ -29,3 +30,9 @@ class PoolRules:
     max_lag_blocks: int = 3
     quorum: int | None = None  # nodes that must agree; None: by the size of the pool
     facts: ChainFacts = UNKNOWN
+
+
+def usual_quorum(weights: Iterable[int]) -> int:
+    """How many nodes with these weights must agree. A third can decide between two; of two, neither can."""
+    every = list(weights)
+    return 2 if (sum(map(bool, every)) or len(every)) > 2 else 1

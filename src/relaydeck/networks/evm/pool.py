@@ -38,7 +38,7 @@ from relaydeck.networks.evm.header import NEWEST_BLOCK, Header, block_question, 
 from relaydeck.networks.evm.node import Fault, Node, State
 from relaydeck.networks.evm.node_figures import NodeFigures, fault_key, newer, node_figures
 from relaydeck.networks.evm.node_health import NodeHealth, newest_block
-from relaydeck.networks.evm.options import PoolOptions, PoolRules
+from relaydeck.networks.evm.options import PoolOptions, PoolRules, usual_quorum
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.model import RpcUrl
 from relaydeck.process.background import TaskSet
@@ -81,8 +81,7 @@ class NodePool:
         self.newest: Header | None = None  # that most nodes had, when it was last read
         self.large_batches = asyncio.Semaphore(_MAX_LARGE_BATCHES)  # held by callers that send one
         self.nodes = [Node(url, options) for url in urls]
-        regular = sum(not node.spare for node in self.nodes) or len(self.nodes)
-        self._usual_quorum = 2 if regular > 2 else 1
+        self._usual_quorum = usual_quorum(not node.spare for node in self.nodes)
         self._options = options
         self._client = client
         self._now = now
@@ -99,7 +98,7 @@ class NodePool:
 
     @property
     def quorum(self) -> int:
-        """How many nodes must agree. A third can decide between two; of two, neither can."""
+        """How many nodes must agree."""
         return self._usual_quorum if self.rules.quorum is None else self.rules.quorum
 
     @property
