@@ -32,7 +32,7 @@ async def test_cancelling_ends_every_task() -> None:
 
 
 def in_seconds(limits: TimeLimits, seconds: float) -> TimeLimit:
-    return limits.until(asyncio.get_running_loop().time() + seconds)
+    return TimeLimit(limits, asyncio.get_running_loop().time() + seconds)
 
 
 async def never() -> None:

@@ -20,6 +20,7 @@ import msgspec
 from relaydeck.errors import BadRequest, BodyTooLarge, NoRoom
 from relaydeck.fields import invalid_field
 from relaydeck.http.request import Receive
+from relaydeck.process.background import TimeLimit, TimeLimits
 from relaydeck.secret import decode_secret
 
 # msgspec's messages are safe to repeat, except for two that quote the caller: a value that is not allowed, and the name
@@ -82,7 +83,7 @@ class IncomingBody:
 
 
 class BodyReader:
-    """Reads many bodies at once. One timer serves them all: one for each would cost more than the reading."""
+    """Reads many bodies at once."""
 
     def __init__(self, max_bytes: int, seconds: float) -> None:
         self._max_bytes = max_bytes
@@ -91,10 +92,8 @@ class BodyReader:
         self._strangers_room = Room(_STRANGERS_ROOM_BYTES)
         self._larger_rooms: dict[int, Room] = {}  # by the largest body of a route, where that is not the usual one
         self._discarded = 0
-        self._reading: dict[asyncio.Task[Any], float] = {}  # when each began, oldest first
-        self._late: set[asyncio.Task[Any]] = set()
+        self._limits = TimeLimits()
         self._loop = asyncio.get_running_loop()
-        self._timer_is_set = False
 
     async def read(
         self, incoming: IncomingBody, most: int = 0, *, is_json: bool = False, is_strangers: bool = False
@@ -111,30 +110,19 @@ class BodyReader:
         if is_json and not is_small and most > _SMALL_BYTES:
             require_json(incoming.headers)
         incoming.is_unread = False
-        reading = asyncio.current_task(self._loop)
-        assert reading is not None
-        self._reading[reading] = self._loop.time()
-        if not self._timer_is_set:
-            self._set_timer(self._seconds)
+        if not is_small:
+            await self._wait_for_room(incoming, most, is_strangers=is_strangers)
         try:
-            if not is_small:
-                await self._wait_for_room(incoming, reading, most, is_strangers=is_strangers)
-            message = await incoming.receive()
-            body = _part(message)
-            # Asking the server for an end that is already known costs as much as asking for the body.
-            if len(body) == announced:
-                return body
-            if message.get("more_body"):
-                return await _read_on(body, incoming, most)
-        except asyncio.CancelledError:
-            if reading not in self._late:
-                raise
-            reading.uncancel()
+            with TimeLimit(self._limits, self._loop.time() + self._seconds):
+                message = await incoming.receive()
+                body = _part(message)
+                # Asking the server for an end that is already known costs as much as asking for the body.
+                if len(body) == announced:
+                    return body
+                if message.get("more_body"):
+                    return await _read_on(body, incoming, most)
+        except TimeoutError:
             raise BadRequest("the body did not arrive in time") from None
-        finally:
-            del self._reading[reading]
-            if self._late:
-                self._late.discard(reading)
         if len(body) > most:
             raise _too_large(most)
         return body
@@ -155,25 +143,7 @@ class BodyReader:
         finally:
             self._discarded -= counted
 
-    def _set_timer(self, seconds: float) -> None:
-        self._timer_is_set = True
-        self._loop.call_later(seconds, self._cancel_late)
-
-    def _cancel_late(self) -> None:
-        """Cancel the readings that are late, and set the timer for the next one."""
-        self._timer_is_set = False
-        now = self._loop.time()
-        for reading, since in self._reading.items():
-            if (left := since + self._seconds - now) > 0:
-                self._set_timer(left)
-                return
-            if reading not in self._late:
-                self._late.add(reading)
-                reading.cancel()
-
-    async def _wait_for_room(
-        self, incoming: IncomingBody, reading: asyncio.Task[Any], most: int, *, is_strangers: bool
-    ) -> None:
+    async def _wait_for_room(self, incoming: IncomingBody, most: int, *, is_strangers: bool) -> None:
         """Afterwards the client has its whole time: it does not answer for those before it.
 
         A body in chunks may become as large as any. The server would read ahead if it was asked for the first part.
@@ -182,14 +152,10 @@ class BodyReader:
         room = self._room if most <= self._max_bytes else self._larger_rooms.setdefault(most, Room(most))
         room = self._strangers_room if is_strangers else room
         try:
-            await incoming.enter(room, share)
-        except asyncio.CancelledError:
-            if reading not in self._late:
-                raise
-            reading.uncancel()
+            with TimeLimit(self._limits, self._loop.time() + self._seconds):
+                await incoming.enter(room, share)
+        except TimeoutError:
             raise NoRoom("too many large bodies arrive at once") from None
-        del self._reading[reading]  # so that the oldest stays the first
-        self._reading[reading] = self._loop.time()
 
 
 async def _read_on(body: bytes, incoming: IncomingBody, most: int) -> bytes:

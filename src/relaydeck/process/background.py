@@ -107,28 +107,27 @@ class TimeLimits:
 
     def __init__(self) -> None:
         self.blocks: set[TimeLimit] = set()  # under way
-        self._next = inf  # when the timer is due: no later than the first of them
-
-    def until(self, moment: float) -> "TimeLimit":
-        """A block that raises TimeoutError at this moment of the event loop's clock."""
-        return TimeLimit(self, moment)
+        self.due = inf  # when the timer is: no later than the first of them
 
     def watch(self, moment: float) -> None:
-        if moment < self._next:
-            self._next = moment
+        if moment < self.due:
+            self.due = moment
             asyncio.get_running_loop().call_at(moment, self._end_late, moment)
 
     def _end_late(self, due: float) -> None:
-        if due != self._next:
+        if due != self.due:
             return  # an earlier timer took its place
-        now, self._next = asyncio.get_running_loop().time(), inf
+        now, self.due = asyncio.get_running_loop().time(), inf
         for block in self.blocks:
             block.end_if_late(now)
         self.watch(min((block.moment for block in self.blocks if not block.is_over), default=inf))
 
 
 class TimeLimit:
-    """As the block of `asyncio.timeout_at`, at a fraction of its cost."""
+    """A block that raises TimeoutError at a moment of the event loop's clock, as that of `asyncio.timeout_at` does.
+
+    It costs a fraction of that.
+    """
 
     __slots__ = ("_cancellations", "_limits", "_task", "is_over", "moment")
 
@@ -138,9 +137,10 @@ class TimeLimit:
     def __enter__(self) -> "TimeLimit":
         task = asyncio.current_task()
         assert task is not None
-        self._task, self._cancellations = task, task.cancelling()
-        self._limits.blocks.add(self)
-        self._limits.watch(self.moment)
+        self._task, self._cancellations, limits = task, task.cancelling(), self._limits
+        limits.blocks.add(self)
+        if self.moment < limits.due:
+            limits.watch(self.moment)
         return self
 
     def move(self, moment: float) -> None:

@@ -11,7 +11,7 @@ from relaydeck.networks.evm.header import NEWEST_BLOCK
 from relaydeck.networks.evm.node import Node, State
 from relaydeck.networks.evm.node_health import NodeHealth
 from relaydeck.networks.evm.options import PoolOptions
-from relaydeck.process.background import TaskSet, TimeLimits
+from relaydeck.process.background import TaskSet, TimeLimit, TimeLimits
 
 T = TypeVar("T")
 _MAX_TRIES = 2  # of one question on one URL; the second one only after a successful probe
@@ -164,7 +164,7 @@ class Calls:
     async def attempt(self, node: Node, call: Call[T]) -> T:
         loop, epoch, started, granted = asyncio.get_running_loop(), node.epoch, 0.0, 0.0
         try:
-            with self._limits.until(call.deadline) as limit:
+            with TimeLimit(self._limits, call.deadline) as limit:
                 node.limits.add(limit)
                 await node.slots.acquire()
                 try:
