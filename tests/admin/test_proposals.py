@@ -25,10 +25,12 @@ from tests.support.places import ENGINES, choose
 from tests.support.postgres import PostgresServer
 from tests.support.running import Running, run_command
 from tests.support.seeding import issue, opened
+from tests.support.statements import run_statement
 
 KEY = "0x" + "5e" * 32
 NEEDS_ANOTHER = "a change that needs approval cannot be approved by its author, nor by a token that the author made"
 OWNER = "root"  # the token of the tests
+NEW = {"name": "New", "network": "sepolia", "network_type": "evm", "signer_id": "other"}
 
 
 @pytest.fixture
@@ -224,6 +226,56 @@ def test_an_approval_against_a_change_in_between_says_what_changed(guarded: Admi
         assert answer.json["records"] == [{"kind": action.partition(".")[0], "name": record}]
     states = {each["id"]: each["state"] for each in guarded.get("proposals")}
     assert (states[first], states[applied], relayer_name(guarded)) == ("open", "open", "Forced")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "used"),
+    [
+        ("POST", "relayers", NEW, "signer"),
+        ("PATCH", "relayers/sepolia-1", {"signer_id": "other"}, "signer"),
+        ("PATCH", "relayers/sepolia-1", {"notification_id": "other"}, "notification"),
+        ("POST", "apply", {"document": {"relayers": [NEW]}}, "signer"),
+    ],
+)
+def test_an_approval_is_for_the_records_that_existed_when_the_change_was_proposed(
+    guarded: Admin, method: str, path: str, body: Any, used: str
+) -> None:
+    """Not for others that have got their names since, with another key or another address."""
+    signer: Any = {"id": "other", "type": "plain", "config": {"key": KEY}}
+    receiver = {"id": "other", "type": "webhook", "url": "https://hooks.example.com/other"}
+    made = {"signers": signer, "notifications": receiver}
+    for kind, record in made.items():
+        assert guarded.ask("POST", kind, record).status == 201
+    before, proposal = guarded.get("relayers"), proposed(guarded, method, path, body)
+    signer["config"], receiver["url"] = {"key": "0x" + "6f" * 32}, "https://elsewhere.example.com/"
+    for kind, record in made.items():
+        assert guarded.ask("DELETE", f"{kind}/other").status == 200
+        assert guarded.ask("POST", kind, record).status == 201
+    answer = guarded.ask("POST", f"proposals/{proposal}/approve", token=second(guarded))
+    changes = [(each["action"], each["record"]) for each in answer.json["changes"]]
+    assert (answer.status, {(f"{used}.deleted", "other"), (f"{used}.created", "other")} <= {*changes}) == (412, True)
+    assert (guarded.get("relayers"), guarded.get(f"proposals/{proposal}")["state"]) == (before, "open")
+
+
+def test_an_approval_makes_what_the_proposal_shows_or_nothing(guarded: Admin) -> None:
+    proposal = proposed(guarded, "PATCH", "relayers/sepolia-1", {"policies": {"min_balance": 5}})
+    shown = 'UPDATE proposals SET plan = replace(plan, \'"after":"5"\', \'"after":"6"\')'
+    with opened(guarded.running.home) as store:
+        run_statement(store.database, shown)
+    assert guarded.get(f"proposals/{proposal}")["steps"][0]["fields"][0]["after"] == "6"
+    answer = guarded.ask("POST", f"proposals/{proposal}/approve", token=second(guarded))
+    assert (answer.status, answer.json["records"]) == (412, [{"kind": "relayer", "name": "sepolia-1"}])
+    assert guarded.get("relayers/sepolia-1")["policies"]["min_balance"] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [("relayers", NEW), ("apply", {"document": {"relayers": [NEW, NEW | {"name": "Newer"}]}})]
+)
+def test_a_relayer_without_an_id_is_proposed_and_created(guarded: Admin, path: str, body: Any) -> None:
+    assert guarded.ask("POST", "signers", {"id": "other", "type": "plain", "config": {"key": KEY}}).status == 201
+    proposal = proposed(guarded, "POST", path, body)
+    assert guarded.ask("POST", f"proposals/{proposal}/approve", token=second(guarded)).status == 200
+    assert [each["name"] for each in guarded.get("relayers")][1:] == ["New", "Newer"][: 1 + (path == "apply")]
 
 
 @pytest.mark.parametrize("home", ENGINES, indirect=True)

@@ -3,12 +3,14 @@
 A proposal is a request that waits. Whatever operation changes a protected record, the change is tried in a step of its
 transaction; when the guard has seen a protected record, the step is rolled back, and the request is stored in its
 place: sealed, with its author, and pinned to the plan or the record that it found. An approval runs the same request
-again, in the transaction that closes the proposal, so that it is applied once or not at all.
+again, in the transaction that closes the proposal, so that it is applied once or not at all. What it makes must be what
+the proposal shows: between the two, somebody may replace a signer that the request names.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -55,7 +57,7 @@ from relaydeck.notifications import events
 from relaydeck.notifications.model import EventKind
 from relaydeck.provisioning.plan_revision import MOST_LISTED, changes_since
 from relaydeck.scope import Scope
-from relaydeck.store.changes import ChangeContext, remove_row
+from relaydeck.store.changes import REFERRING_COLUMNS, ChangeContext, Record, remove_row
 from relaydeck.store.database import ReadRows, Row, Transaction
 from relaydeck.store.open_store import Store
 from relaydeck.store.protection import Guard
@@ -69,6 +71,8 @@ _MOST_OPEN, _MOST_OPEN_OF_ONE, _MOST_PROTECTIONS = 100, 20, 100  # so that no au
 _MOST_STEPS, _MOST_BYTES, _LONGEST_REASON = 1000, 1_048_576, 500
 _BY_ANOTHER = "a change that needs approval cannot be approved by its author, nor by a token that the author made"
 _ACTIONS = {"created": "create", "updated": "change", "deleted": "remove"}
+# After these changes a name still means the same record: nothing but the labels of a signer ever changes.
+_KEEP_MEANING = ("signer.updated", "network.updated")
 _STATES = {
     EventKind.CHANGE_APPLIED: "applied",
     EventKind.CHANGE_FORCED: "forced",
@@ -344,8 +348,10 @@ async def _run_again(services: Services, proposal: str, kind: EventKind, reason:
         if kind is EventKind.CHANGE_APPLIED and not may_approve(context.transaction.all, context.actor, waiting.author):
             raise Forbidden(_BY_ANOTHER)
         _close(context, proposal, kind, reason)
+        (row,) = context.transaction.all("SELECT plan FROM proposals WHERE id = :id", {"id": proposal})
+        shown = msgspec.json.decode(row.plan, type=tuple[PlannedStep, ...])
         with context.transaction.within(waiting.scope):
-            _make(context._replace(actor=waiting.author, guard=None), waiting, held_up)
+            _make(context._replace(actor=waiting.author, guard=None), waiting, held_up, shown)
         return read_record(context, "proposals", proposal)
 
     return OwnTransaction(change, outcome.transact) if isinstance(outcome, OwnTransaction) else change
@@ -371,18 +377,56 @@ def _for_author(services: Services, waiting: _Waiting) -> Services:
     return author
 
 
-def _make(context: ChangeContext, waiting: _Waiting, held_up: Change) -> None:
+def _make(context: ChangeContext, waiting: _Waiting, held_up: Change, shown: Sequence[PlannedStep]) -> None:
     """Raises PlanChanged, which says what has changed."""
+    transaction = context.transaction
+    newest, used = transaction.chain_end[0], _changed_since(transaction, waiting, _referred_to(shown))
+    if replaced := [each for each in used if each["action"] not in _KEEP_MEANING]:
+        raise _plan_changed(replaced)
     try:
         held_up(context)
     except PlanChanged:
         raise
     except OutOfDate:
-        table, name = BY_NAME[waiting.operation].path.split("/")[0], path_identifier(waiting.argument)
-        with context.transaction.within(None):
-            since = changes_since(f"{waiting.newest}-", context.transaction.all)
-        own = [each for each in since if each["record"] == name]
-        raise PlanChanged(own[:MOST_LISTED], [{"kind": table[:-1], "name": name}]) from None
+        record = BY_NAME[waiting.operation].path.split("/")[0][:-1], path_identifier(waiting.argument)
+        raise _plan_changed(_changed_since(transaction, waiting, {record}), record) from None
+    made = [_step(each) for each in _entries_since(transaction, newest)]
+    others = [each or before for each, before in zip_longest(made, shown) if not _is_shown(each, before)]
+    if others:
+        raise _plan_changed([], *((each.kind, each.name) for each in others))
+
+
+def _referred_to(steps: Sequence[PlannedStep]) -> set[Record]:
+    """The records that relayers are to use: an approval is given for those that exist when the change is proposed."""
+    kinds = {column: kind for kind, column in REFERRING_COLUMNS.items()}
+    return {(kinds[each.name], each.after) for step in steps for each in step.fields if each.name in kinds}
+
+
+def _changed_since(transaction: Transaction, waiting: _Waiting, records: set[Record]) -> list[dict[str, str]]:
+    if not records:
+        return []
+    with transaction.within(None):
+        since = changes_since(f"{waiting.newest}-", transaction.all)
+    return [each for each in since if (each["action"].partition(".")[0], each["record"]) in records]
+
+
+def _plan_changed(changes: list[dict[str, str]], *records: Record) -> PlanChanged:
+    found = records or {(each["action"].partition(".")[0], each["record"]): None for each in changes}
+    return PlanChanged(changes[:MOST_LISTED], [{"kind": kind, "name": name} for kind, name in found])
+
+
+def _is_shown(made: PlannedStep | None, shown: PlannedStep | None) -> bool:
+    """Whether it is the step that the proposal shows. Its row may be of another version, which knows fewer fields."""
+    if made is None or shown is None or (made.action, made.kind) != (shown.action, shown.kind):
+        return False
+    now, before = (
+        {each.name: [text if text != "unset" else "" for text in (each.before, each.after)] for each in step.fields}
+        for step in (made, shown)
+    )
+    if made.action == "change":
+        return now == before and made.name == shown.name
+    # One that is created without an id gets another one than the proposal shows.
+    return before.items() <= now.items() and (made.action == "create" or made.name == shown.name)
 
 
 def _close(context: ChangeContext, proposal: str, kind: EventKind, reason: str) -> None:
