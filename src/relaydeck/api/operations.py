@@ -4,6 +4,7 @@ Routes, the OpenAPI document, the methods of the client and the calls of command
 this table. An operation without a handler, or a handler without an operation, is an error when `admin` is imported.
 """
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from relaydeck.relayers.balance_history import BalanceHistory
 from relaydeck.relayers.model import Relayer
 from relaydeck.relayers.runway import FirstRunways, Runway
 from relaydeck.relayers.why import Explanation
+from relaydeck.roles import Permission
 from relaydeck.signers.check import SignerCheckReport
 
 _PAGE = Parameter("page", "As on `/api/v1`.", is_integer=True)
@@ -30,6 +32,7 @@ _REASON = Parameter(
     schema={"maxLength": 500},
 )
 IDEMPOTENCY_KEY = "[!-~]{1,255}"  # what the header Idempotency-Key may be
+_changing = partial(Operation, permission="change", query=(_REASON,))  # of records, which may be protected
 
 
 def _listing(path: str, name: str, help: str, response: type[msgspec.Struct], *, is_paged: bool = True) -> Operation:
@@ -44,38 +47,10 @@ def _resource(
     one, word = f"{plural}/{{id}}", plural[:-1]
     return (
         _listing(plural, f"list_{plural}", f"List {plural}", shown),
-        Operation(
-            f"create_{word}",
-            "POST",
-            plural,
-            f"Create a {word}",
-            shown,
-            request,
-            201,
-            permission="change",
-            query=(_REASON,),
-        ),
-        Operation(f"get_{word}", "GET", one, f"Read a {word}", shown),
-        Operation(
-            f"update_{word}",
-            "PATCH",
-            one,
-            f"Change a {word}",
-            shown,
-            change or request,
-            conditional=True,
-            permission="change",
-            query=(_REASON,),
-        ),
-        Operation(
-            f"delete_{word}",
-            "DELETE",
-            one,
-            f"Delete a {word}",
-            conditional=True,
-            permission="change",
-            query=(_REASON,),
-        ),
+        _changing(f"create_{word}", "POST", plural, f"Create a {word}", shown, request, 201),
+        _reading(f"get_{word}", one, f"Read a {word}", shown),
+        _changing(f"update_{word}", "PATCH", one, f"Change a {word}", shown, change or request, conditional=True),
+        _changing(f"delete_{word}", "DELETE", one, f"Delete a {word}", conditional=True),
     )
 
 
@@ -85,8 +60,17 @@ def _reading(
     return Operation(name, "GET", path, help, response, query=query, **more)
 
 
-def _action(name: str, path: str, help: str, response: type[msgspec.Struct], **more: Any) -> Operation:
-    return Operation(name, "POST", path, help, response, permission="operate", **more)
+def _action(
+    name: str,
+    path: str,
+    help: str,
+    response: type[msgspec.Struct],
+    request: type[msgspec.Struct] | None = None,
+    *,
+    permission: Permission = "operate",
+    **more: Any,
+) -> Operation:
+    return Operation(name, "POST", path, help, response, request, permission=permission, **more)
 
 
 def _moment(name: str, description: str, example: str) -> Parameter:
@@ -150,7 +134,7 @@ EXPLAIN_ESTIMATE = _action(
     "relayers/{id}/estimate",
     "Estimate a fee and show every step",
     records.EstimateReport,
-    request=records.EstimateRequest,
+    records.EstimateRequest,
     changes=False,
 )
 _DAYS = _number("days", "How many days `needed` is to last. Default: 30.", 30, most=3650)
@@ -161,7 +145,7 @@ _FIRST = _number("first", "How many relayers to return, 1 to 1000. Default: 20."
 LIST_RUNWAYS = _reading(
     "list_runways", "runways", "List what runs out first", FirstRunways, _FIRST, *FILTERS["relayers"], _DAYS
 )
-APPLY = Operation(
+APPLY = _changing(
     "apply",
     "POST",
     "apply",
@@ -169,8 +153,6 @@ APPLY = Operation(
     records.ApplyReport,
     records.ApplyRequest,
     conditional=True,
-    permission="change",
-    query=(_REASON,),
 )
 EXPORT = _reading(
     "export",
@@ -186,12 +168,11 @@ EXPORT = _reading(
     Parameter("record", "Only the record with this id, or this name of a network.", example="sepolia"),
 )
 LIST_TOKENS = _listing("tokens", "list_tokens", "List tokens", records.Token)
-CREATE_TOKEN = Operation(
-    "create_token", "POST", "tokens", "Issue a token", records.NewToken, records.TokenRequest, 201, permission="own"
+CREATE_TOKEN = _action(
+    "create_token", "tokens", "Issue a token", records.NewToken, records.TokenRequest, status=201, permission="own"
 )
-ROTATE_TOKEN = Operation(
+ROTATE_TOKEN = _action(
     "rotate_token",
-    "POST",
     "tokens/{id}/rotate",
     "Give a token a new secret",
     records.RotatedToken,
@@ -263,7 +244,7 @@ ACKNOWLEDGE_PROBLEM = _action(
     "problems/{id}/acknowledge",
     "Acknowledge a problem for a while",
     records.FleetProblem,
-    request=records.AcknowledgementRequest,
+    records.AcknowledgementRequest,
 )
 REOPEN_PROBLEM = _action(
     "reopen_problem",
@@ -273,57 +254,50 @@ REOPEN_PROBLEM = _action(
     command="problem reopen",
 )
 LIST_PROTECTIONS = _listing("protections", "list_protections", "List protections", records.Protection)
-CREATE_PROTECTION = Operation(
+CREATE_PROTECTION = _action(
     "create_protection",
-    "POST",
     "protections",
     "Protect records",
     records.Protection,
     records.ProtectionRequest,
-    201,
+    status=201,
     permission="own",
 )
-DELETE_PROTECTION = Operation(
+DELETE_PROTECTION = _changing(
     "delete_protection",
     "DELETE",
     "protections/{id}",
     "End a protection",
     permission="own",
-    query=(_REASON,),
     details="Somebody else has to approve this, too.",
 )
 LIST_PROPOSALS = _listing("proposals", "list_proposals", "List proposed changes", records.Proposal)
 GET_PROPOSAL = _reading("get_proposal", "proposals/{id}", "Read a proposed change", records.Proposal)
-APPROVE_PROPOSAL = Operation(
+APPROVE_PROPOSAL = _action(
     "approve_proposal",
-    "POST",
     "proposals/{id}/approve",
     "Approve a change and make it",
     records.Proposal,
     permission="approve",
     details="Neither its author can, nor a token that the author made.",
 )
-REJECT_PROPOSAL = Operation(
+REJECT_PROPOSAL = _action(
     "reject_proposal",
-    "POST",
     "proposals/{id}/reject",
     "Reject a change",
     records.Proposal,
     records.ProposalDecision,
     permission="approve",
 )
-WITHDRAW_PROPOSAL = Operation(
+WITHDRAW_PROPOSAL = _action(
     "withdraw_proposal",
-    "POST",
     "proposals/{id}/withdraw",
     "Withdraw a change that you proposed",
     records.Proposal,
-    permission="operate",
     details="Only its author can.",
 )
-FORCE_PROPOSAL = Operation(
+FORCE_PROPOSAL = _action(
     "force_proposal",
-    "POST",
     "proposals/{id}/force",
     "Make a change without an approval",
     records.Proposal,
