@@ -46,6 +46,10 @@ class Traits(NamedTuple):
     given_by: str = ""  # the field that gives it a value when a request leaves it out
 
     @property
+    def own(self) -> bool:
+        return self.basis is None
+
+    @property
     def only_stored(self) -> bool:
         return self.read_only and self.write_only
 
@@ -237,25 +241,17 @@ def _example(field: Field) -> Any:
     return [nested] if field.is_list else nested
 
 
-Unwanted = Callable[[Field], bool]
-
-
-def _is_own(field: Field) -> bool:
-    return field.traits.basis is None
-
-
-def _is_write_only(field: Field) -> bool:
-    return field.traits.write_only
+Unwanted = Literal["own", "write_only"]
 
 
 def contract_view(value: Any) -> Any:
     """A record without the fields that the described interface does not have."""
-    return _without(value, _is_own)
+    return _without(value, "own")
 
 
 def response_view(value: Any) -> Any:
     """A record without the fields that no response contains."""
-    return _without(value, _is_write_only)
+    return _without(value, "write_only")
 
 
 def _without(value: Any, unwanted: Unwanted) -> Any:
@@ -276,6 +272,6 @@ def _without(value: Any, unwanted: Unwanted) -> Any:
 @cache  # a start makes a view of every relayer
 def _unwanted_names(record: type[msgspec.Struct], unwanted: Unwanted) -> tuple[list[str], list[str]]:
     """The unwanted fields, and the fields with records that have such fields."""
-    names = [each.name for each in fields_of(record) if unwanted(each)]
+    names = [each.name for each in fields_of(record) if getattr(each.traits, unwanted)]
     others = [each for each in fields_of(record) if each.record is not None and each.name not in names]
     return names, [each.name for each in others if each.record and any(_unwanted_names(each.record, unwanted))]

@@ -79,10 +79,6 @@ def _cipher(key: bytes) -> AESGCM:
     return AESGCM(derived_key(key, b"relaydeck idempotent response 1"))
 
 
-def _encrypted(kept: _StoredResponse, key: bytes) -> bytes:
-    return _ENCRYPTED + encrypt(_cipher(key), msgspec.msgpack.encode(kept))
-
-
 def _decrypted(stored: bytes, key: bytes) -> _StoredResponse:
     if stored.startswith(_ENCRYPTED):  # an earlier version stored the response without this layer
         stored = decrypt(_cipher(key), stored.removeprefix(_ENCRYPTED))
@@ -132,6 +128,7 @@ def _find(context: ChangeContext, scope: str, key: bytes) -> _StoredResponse | N
 
 def _keep(context: ChangeContext, scope: str, kept: _StoredResponse, key: bytes) -> None:
     purge(context.transaction, context.now)
-    sealed = context.vault.seal(_encrypted(kept, key), _place(scope), context.transaction)
+    encrypted = _ENCRYPTED + encrypt(_cipher(key), msgspec.msgpack.encode(kept))
+    sealed = context.vault.seal(encrypted, _place(scope), context.transaction)
     columns = ("scope", "sealed_answer", "created_at")
     context.transaction.insert("idempotency_keys", columns, [(scope, sealed, context.now)])

@@ -33,10 +33,9 @@ from relaydeck.store.copying.backup import (
 )
 from relaydeck.store.copying.copy import Compared, Secrets
 from relaydeck.store.copying.mark import remove_mark, revoke_and_remove_mark
-from relaydeck.store.database import Reader
 from relaydeck.store.open_store import open_for_filling, open_store
 from relaydeck.store.sealing import Keyring
-from relaydeck.store.vault import MasterKey, OpenedKeys, create_master_key, open_keyring, open_keys, read_master_keys
+from relaydeck.store.vault import MasterKey, create_master_key, open_keyring, open_keys, read_master_keys
 
 _EXPLAINED = (
     "--unauthenticated restores it nevertheless, and revokes every token, session and sign-in link in it. Other"
@@ -147,10 +146,14 @@ def _back_up(
     with_master_key: bool = False,
     passphrase_file: Path | None = None,
 ) -> tuple[int, int]:
-    """Back up the configured database; return how many tables and rows that are."""
+    """Back up the configured database; return how many tables and rows that are.
+
+    Raises OperatorError unless the master key file has the keys of this database.
+    """
     with copy.snapshot_of(settings.database) as reader:
         source = copy.complete_source(reader)
-        keys = _keys_of(reader, settings.master_key_path)
+        wrapped = reader.read("SELECT id, wrapped FROM data_keys ORDER BY id")
+        keys = open_keys(read_master_keys(settings.master_key_path), wrapped)
         if with_master_key and keys.older:
             raise OperatorError(
                 "the master key is being replaced, and the backup would need both keys",
@@ -290,11 +293,6 @@ class CheckedBackup:
     masters: list[MasterKey] = field(repr=False)
     keyring: Keyring | None
     is_authentic: bool
-
-
-def _keys_of(reader: Reader, path: Path) -> OpenedKeys:
-    """Raises OperatorError unless the file at `path` has the keys of this database."""
-    return open_keys(read_master_keys(path), reader.read("SELECT id, wrapped FROM data_keys ORDER BY id"))
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from relaydeck.errors import OperatorError, RecordNotFound
 from relaydeck.fees.backtest import Backtest, BacktestRow, counted_problems, run_backtest
 from relaydeck.fees.model import fee_options
 from relaydeck.networks import network_rows
-from relaydeck.networks.model import Network
 from relaydeck.settings.model import read_settings
 
 _WIDEST = 10  # percent; what is further off is counted at the edge
@@ -113,7 +112,10 @@ def _bar(percent: int, count: int, highest: int) -> str:
 
 def _test(name: str, blocks: int, svg: Path | None, as_json: bool) -> None:
     """Print what was tested. If the nodes stop answering, raise OperatorError after the report."""
-    run = run_backtest(_network(name), fee_options(read_settings()), blocks, progress_bar)
+    with existing_store() as store:
+        if (network := network_rows.TABLE.find(store.database.read, store.vault, name)) is None:
+            raise RecordNotFound("network")
+    run = run_backtest(network, fee_options(read_settings()), blocks, progress_bar)
     if run.found or not run.problem:
         show(run.report, as_json, _print_backtest)
         if svg is not None:
@@ -121,13 +123,6 @@ def _test(name: str, blocks: int, svg: Path | None, as_json: bool) -> None:
             print_note(f"wrote {svg}")
     if run.problem:
         raise OperatorError(run.problem, "Run 'relaydeck doctor' to check the network's nodes.")
-
-
-def _network(name: str) -> Network:
-    with existing_store() as store:
-        if found := network_rows.TABLE.find(store.database.read, store.vault, name):
-            return found
-        raise RecordNotFound("network")
 
 
 def _print_backtest(report: Backtest) -> None:

@@ -56,7 +56,12 @@ def login(url: str, name: str, token_file: Path | None, sso: bool, as_json: bool
     """
     if sso and token_file:
         raise click.UsageError("--sso and --token-file exclude each other")
-    token = _signed_in(url) if sso else _token(token_file)
+    if sso:
+        from relaydeck.cli.single_sign_on import sign_in  # other commands start without it
+
+        token = sign_in(url)
+    else:
+        token = _token(token_file)
     ServerTarget(url, token).call(
         BY_NAME["list_networks"], query={"per_page": "1"}
     )  # raises unless it accepts the token
@@ -96,12 +101,6 @@ def profile_list(as_json: bool) -> None:
     """List every profile with its name and URL. Tokens are not shown."""
     found = [{"name": name, "url": each.url} for name, each in read_profiles().items()]
     show(found, as_json, partial(print_table, columns=columns("name", "url")))
-
-
-def _signed_in(url: str) -> Secret:
-    from relaydeck.cli.single_sign_on import sign_in  # other commands start without it
-
-    return sign_in(url)
 
 
 def _token(token_file: Path | None) -> Secret:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import click
 from relaydeck.api.list_filters import FILTERS, ORDERINGS, Parameter
 from relaydeck.api.operation import Operation
 from relaydeck.api.operations import BY_NAME, OPERATIONS
-from relaydeck.cli.options import anywhere, as_json
+from relaydeck.cli.options import anywhere, as_json, label_pairs
 from relaydeck.cli.output import Column, print_notes, print_response, print_table, show
 from relaydeck.cli.target import Options, Server, chosen_server, list_records, target
 from relaydeck.errors import OperatorError, StoreError
@@ -112,6 +112,25 @@ def _completed_at_home(home: Path | None, table: str, column: str, incomplete: s
     with closing(open_reader_at(where)) as database:
         rows = database.read(sql, {"size": len(incomplete), "start": incomplete, "most": _MOST_COMPLETED})
         return [row.found for row in rows]
+
+
+def scope_options(relayer: str, network: str, label: str) -> Callable[..., Any]:
+    """`--relayer`, `--network` and `--label`, with what each means. The command gets `scope`; None: none is given."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        def run(relayers: tuple[str, ...], networks: tuple[str, ...], labels: tuple[str, ...], **others: Any) -> Any:
+            scope = {"relayers": relayers, "networks": networks, "labels": label_pairs(labels)}
+            return command(scope=scope if any(scope.values()) else None, **others)
+
+        text = f"{label} with this label, as team=payments. Repeatable."
+        scoped = click.option("--label", "labels", multiple=True, help=text)(update_wrapper(run, command))
+        for table, meaning in (("networks", network), ("relayers", relayer)):
+            completed, text = completed_records(table), f"{meaning}. Repeatable."
+            option = click.option(f"--{table[:-1]}", table, multiple=True, shell_complete=completed, help=text)
+            scoped = option(scoped)
+        return scoped
+
+    return add
 
 
 def limit(default: int) -> Callable[..., Any]:

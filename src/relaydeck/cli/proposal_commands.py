@@ -7,21 +7,11 @@ from typing import Annotated, Any, get_args
 
 import click
 
+from relaydeck.api import operations
 from relaydeck.api.operation import Operation
-from relaydeck.api.operations import (
-    APPROVE_PROPOSAL,
-    CREATE_PROTECTION,
-    DELETE_PROTECTION,
-    FORCE_PROPOSAL,
-    GET_PROPOSAL,
-    LIST_PROPOSALS,
-    LIST_PROTECTIONS,
-    REJECT_PROPOSAL,
-    WITHDRAW_PROPOSAL,
-)
 from relaydeck.api.records import Proposal, Protection, RecordKind
-from relaydeck.cli.operation_commands import completed_records, derived_command, identity, list_command
-from relaydeck.cli.options import anywhere, as_json, label_pairs
+from relaydeck.cli.operation_commands import derived_command, identity, list_command, scope_options
+from relaydeck.cli.options import anywhere, as_json
 from relaydeck.cli.output import Shape, about, print_change, print_record, print_steps
 from relaydeck.cli.reply import Json, OutdatedPlan, Proposed, Refused
 from relaydeck.cli.target import target
@@ -61,7 +51,7 @@ def awaited(proposed: Proposed, seconds: float) -> Json:
 def _decided(identifier: str) -> Json | None:
     """The proposal; None while it is open, or while the service fails or cannot be reached. Raises NotFollowed."""
     try:
-        found: Json = target().call(GET_PROPOSAL, identifier).data
+        found: Json = target().call(operations.GET_PROPOSAL, identifier).data
     except Refused as refusal:
         if refusal.status == HTTPStatus.TOO_MANY_REQUESTS or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return None
@@ -82,7 +72,7 @@ def _subject(view: Json) -> str:
 
 proposal.add_command(
     list_command(
-        LIST_PROPOSALS,
+        operations.LIST_PROPOSALS,
         "list",
         "List proposed changes, newest first.",
         {
@@ -107,7 +97,9 @@ def _print_proposal(found: Json) -> None:
 
 
 proposal.add_command(
-    derived_command(GET_PROPOSAL, "show", "Show the proposal with this ID: author, reason, steps.", _print_proposal)
+    derived_command(
+        operations.GET_PROPOSAL, "show", "Show the proposal with this ID: author, reason, steps.", _print_proposal
+    )
 )
 
 
@@ -133,14 +125,14 @@ def _deciding(operation: Operation, done: str, help: str) -> None:
 
 
 _deciding(
-    APPROVE_PROPOSAL,
+    operations.APPROVE_PROPOSAL,
     "applied",
     "Approve the proposal with this ID: its change is made at once. Its author cannot approve it.",
 )
-_deciding(REJECT_PROPOSAL, "rejected", "Reject the proposal with this ID, with a REASON.")
-_deciding(WITHDRAW_PROPOSAL, "withdrew", "Withdraw the proposal with this ID. Only its author can.")
+_deciding(operations.REJECT_PROPOSAL, "rejected", "Reject the proposal with this ID, with a REASON.")
+_deciding(operations.WITHDRAW_PROPOSAL, "withdrew", "Withdraw the proposal with this ID. Only its author can.")
 _deciding(
-    FORCE_PROPOSAL,
+    operations.FORCE_PROPOSAL,
     "forced",
     "Make the change of the proposal with this ID without an approval. Only owners can. The audit log and an event"
     " record it with the REASON.",
@@ -157,7 +149,7 @@ def _covered(view: Json) -> str:
 
 protection.add_command(
     list_command(
-        LIST_PROTECTIONS,
+        operations.LIST_PROTECTIONS,
         "list",
         "List protections and the records that they cover.",
         {
@@ -179,44 +171,28 @@ class Ended(Shape, frozen=True):
 @protection.command("create", epilog="Example:  relaydeck protection create mainnet --network mainnet")
 @click.argument("name")
 @click.option("--kind", "kinds", multiple=True, type=_KIND, help="Only records of this kind. Repeatable.")
-@click.option(
-    "--relayer",
-    "relayers",
-    multiple=True,
-    shell_complete=completed_records("relayers"),
-    help="This relayer and what belongs to it. Repeatable.",
-)
-@click.option(
-    "--network",
-    "networks",
-    multiple=True,
-    shell_complete=completed_records("networks"),
-    help="This network and the relayers on it. Repeatable.",
-)
-@click.option("--label", "labels", multiple=True, help="Records with this label, as team=payments. Repeatable.")
+@scope_options("This relayer and what belongs to it", "This network and the relayers on it", "Records")
 @click.option("--note", default="", help="Purpose, shown in lists.")
 @click.option("--closed", is_flag=True, help="Also hide the records from tokens of the kinds api and readonly.")
 @as_json(Protection)
 @anywhere
 def protection_create(
-    name: str, labels: tuple[str, ...], note: str, closed: bool, as_json: bool, **given: tuple[str, ...]
+    name: str, kinds: tuple[str, ...], scope: Json | None, note: str, closed: bool, as_json: bool
 ) -> None:
     """Protect records: somebody else has to approve each change of them.
 
     A record is protected if it meets every option that you give. Without options, all records are protected.
     """
-    scope = {"relayers": given["relayers"], "networks": given["networks"], "labels": label_pairs(labels)}
-    document = {"name": name, "kinds": given["kinds"], "note": note, "closed": closed}
-    document |= {"scope": scope} if any(scope.values()) else {}
-    found = target().call(CREATE_PROTECTION, document=document).data
+    document = {"name": name, "kinds": kinds, "scope": scope, "note": note, "closed": closed}
+    found = target().call(operations.CREATE_PROTECTION, document=document).data
     print_change(found, as_json, f"created protection {name}")
 
 
 @protection.command("delete")
-@identity(DELETE_PROTECTION)
+@identity(operations.DELETE_PROTECTION)
 @as_json(Ended)
 @anywhere
 def protection_delete(identifier: str, as_json: bool) -> None:
     """End the protection called NAME. Somebody else has to approve this, too."""
-    target().call(DELETE_PROTECTION, identifier)
+    target().call(operations.DELETE_PROTECTION, identifier)
     print_change(Ended(identifier), as_json, f"deleted protection {identifier}")

@@ -8,8 +8,14 @@ from typing import Annotated, Any
 import click
 
 from relaydeck.api.operations import CREATE_TOKEN, LIST_TOKENS, REVOKE_TOKEN, ROTATE_TOKEN, WHOAMI
-from relaydeck.cli.operation_commands import completed_records, derived_command, identity, list_command, operation_group
-from relaydeck.cli.options import anywhere, as_json, label_pairs
+from relaydeck.cli.operation_commands import (
+    derived_command,
+    identity,
+    list_command,
+    operation_group,
+    scope_options,
+)
+from relaydeck.cli.options import anywhere, as_json
 from relaydeck.cli.output import Shape, about, print_change, print_notes, print_outcome, print_record
 from relaydeck.cli.reply import Json, Refused
 from relaydeck.cli.target import target
@@ -82,21 +88,7 @@ class Revoked(Shape, frozen=True):
     show_default=True,
     help=f"What it may do: {describe_roles()}.",
 )
-@click.option(
-    "--relayer",
-    "relayers",
-    multiple=True,
-    shell_complete=completed_records("relayers"),
-    help="Only this relayer and what belongs to it. Repeatable.",
-)
-@click.option(
-    "--network",
-    "networks",
-    multiple=True,
-    shell_complete=completed_records("networks"),
-    help="Only relayers on this network. Repeatable.",
-)
-@click.option("--label", "labels", multiple=True, help="Only records with this label, as team=payments. Repeatable.")
+@scope_options("Only this relayer and what belongs to it", "Only relayers on this network", "Only records")
 @click.option("--from", "addresses", multiple=True, help="Only from this address or CIDR range. Repeatable.")
 @click.option("--rate", type=click.IntRange(1), help="Requests per second, in place of the common limit.")
 @click.option("--burst", type=click.IntRange(1), help="Most requests at once, with --rate. Default: the rate.")
@@ -105,25 +97,15 @@ class Revoked(Shape, frozen=True):
 @click.option("--expires", default="", help="Lifetime: 45m, 12h, 30d, 8w. Default: the token does not expire.")
 @as_json(IssuedToken)
 @anywhere
-def token_create(
-    name: str,
-    kind: str,
-    expires: str,
-    as_json: bool,
-    relayers: tuple[str, ...],
-    networks: tuple[str, ...],
-    labels: tuple[str, ...],
-    **others: Any,
-) -> None:
+def token_create(name: str, kind: str, expires: str, as_json: bool, **others: Any) -> None:
     """Create a token called NAME and print it on standard output. It is not shown again."""
     if problem := identifier_problem(name):
         raise OperatorError(f"the name of a token {problem}")
     if expires and lifetime_seconds(expires) is None:
         raise OperatorError(f"--expires must be {LIFETIMES}")
     # The token goes to standard output alone, so that $(relaydeck token create …) holds nothing else.
-    scope = {"relayers": relayers, "networks": networks, "labels": label_pairs(labels)}
-    given = {"expires": expires, "scope": scope if any(scope.values()) else None, **others}
-    document = {"name": name, "kind": kind} | {field: value for field, value in given.items() if value}
+    given = {"name": name, "kind": kind, "expires": expires, **others}
+    document = {field: value for field, value in given.items() if value}
     issued = target().call(CREATE_TOKEN, document=document).data["token"]
     print_outcome(IssuedToken(name, kind, issued), as_json, issued)
 
