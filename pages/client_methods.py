@@ -177,12 +177,13 @@ def _query_type(parameter: Parameter) -> str:
 
 
 def _docstring(operation: Operation) -> str:
+    """Without the reason of a change, which `sends` documents."""
     text = f"{operation.help}."
     if operation.method == "PATCH":
         text += " Only the given fields change; None removes a value (JSON merge patch)."
     if operation.has_identifier:
         text += f" Raises `{_NOT_FOUND.get(operation.path.split('/')[0], 'NotFound')}`."
-    described = [_described(each) for each in operation.query if each.name not in _PAGING]
+    described = [_described(each) for each in operation.query if each.name not in (*_PAGING, "reason")]
     return "\n\n".join(filter(None, [fill(text, _WIDTH), "\n".join(described)]))
 
 

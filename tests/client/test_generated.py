@@ -45,3 +45,12 @@ def test_generated_methods_say_what_they_take_and_return() -> None:
     signature = inspect.signature(Admin.list_relayers)
     assert str(signature.parameters["state"]) == "state: Optional[Literal['active', 'paused', 'disabled']] = None"
     assert str(signature.return_annotation) == "relaydeck.client.calls.Page[relaydeck.client.records.Relayer]"
+
+
+def test_a_change_documents_its_reason_as_the_table_of_operations_does() -> None:
+    from relaydeck.client import Admin
+
+    for each in OPERATIONS:
+        reasons = [f"`reason`: {parameter.description}" for parameter in each.query if parameter.name == "reason"]
+        documented = inspect.getdoc(getattr(Admin, each.name)) or ""
+        assert [line for line in documented.splitlines() if line.startswith("`reason`")] == reasons, each.name

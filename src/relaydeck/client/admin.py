@@ -33,10 +33,7 @@ class AdminOperations:
         network_type: Literal["evm"] = "evm", reason: str | None = None, idempotency_key: str | None = None,
         **more: Unpack[records.NetworkOptions]
     ) -> records.Network:
-        """Create a network.
-
-        `reason`: Why you make the change, for those who approve it.
-        """
+        """Create a network."""
 
     @sends("GET", "networks/{name}")
     def get_network(self, name: str) -> records.Network:
@@ -49,16 +46,11 @@ class AdminOperations:
     ) -> records.Network:
         """Change a network. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotFound`.
-
-        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("DELETE", "networks/{name}", "reason")
     def delete_network(self, name: str, *, reason: str | None = None, if_match: str | None = None) -> None:
-        """Delete a network. Raises `NotFound`.
-
-        `reason`: Why you make the change, for those who approve it.
-        """
+        """Delete a network. Raises `NotFound`."""
 
     @sends("GET", "signers")
     def list_signers(
@@ -81,10 +73,7 @@ class AdminOperations:
         self, type: records.SignerType, config: records.SignerConfig | Mapping[str, Any], *, id: str | None = None,
         labels: Mapping[str, Any] | None = None, reason: str | None = None, idempotency_key: str | None = None
     ) -> records.Signer:
-        """Create a signer.
-
-        `reason`: Why you make the change, for those who approve it.
-        """
+        """Create a signer."""
 
     @sends("GET", "signers/{signer_id}")
     def get_signer(self, signer_id: str) -> records.Signer:
@@ -97,16 +86,11 @@ class AdminOperations:
     ) -> records.Signer:
         """Change a signer. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotFound`.
-
-        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("DELETE", "signers/{signer_id}", "reason")
     def delete_signer(self, signer_id: str, *, reason: str | None = None, if_match: str | None = None) -> None:
-        """Delete a signer. Raises `NotFound`.
-
-        `reason`: Why you make the change, for those who approve it.
-        """
+        """Delete a signer. Raises `NotFound`."""
 
     @sends("POST", "signers/{signer_id}/check")
     def check_signer(self, signer_id: str, *, idempotency_key: str | None = None) -> records.SignerCheck:
@@ -136,10 +120,7 @@ class AdminOperations:
         self, id: str, url: str, *, type: Literal["webhook"] = "webhook", reason: str | None = None,
         idempotency_key: str | None = None, **more: Unpack[records.NotificationOptions]
     ) -> records.Notification:
-        """Create a notification.
-
-        `reason`: Why you make the change, for those who approve it.
-        """
+        """Create a notification."""
 
     @sends("GET", "notifications/{notification_id}")
     def get_notification(self, notification_id: str) -> records.Notification:
@@ -152,18 +133,13 @@ class AdminOperations:
     ) -> records.Notification:
         """Change a notification. Only the given fields change; None removes a value (JSON merge patch). Raises
         `NotificationNotFound`.
-
-        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("DELETE", "notifications/{notification_id}", "reason")
     def delete_notification(
         self, notification_id: str, *, reason: str | None = None, if_match: str | None = None
     ) -> None:
-        """Delete a notification. Raises `NotificationNotFound`.
-
-        `reason`: Why you make the change, for those who approve it.
-        """
+        """Delete a notification. Raises `NotificationNotFound`."""
 
     @sends("POST", "notifications/{notification_id}/test")
     def test_notification(self, notification_id: str, *, idempotency_key: str | None = None) -> records.Event:
@@ -201,10 +177,7 @@ class AdminOperations:
         self, name: str, network: str, signer_id: str, *, id: str | None = None, network_type: Literal["evm"] = "evm",
         reason: str | None = None, idempotency_key: str | None = None, **more: Unpack[records.RelayerOptions]
     ) -> records.Relayer:
-        """Create a relayer.
-
-        `reason`: Why you make the change, for those who approve it.
-        """
+        """Create a relayer."""
 
     @sends("GET", "relayers/{relayer_id}")
     def get_relayer(self, relayer_id: str) -> records.Relayer:
@@ -217,16 +190,11 @@ class AdminOperations:
     ) -> records.Relayer:
         """Change a relayer. Only the given fields change; None removes a value (JSON merge patch). Raises
         `RelayerNotFound`.
-
-        `reason`: Why you make the change, for those who approve it.
         """
 
     @sends("DELETE", "relayers/{relayer_id}", "reason")
     def delete_relayer(self, relayer_id: str, *, reason: str | None = None, if_match: str | None = None) -> None:
-        """Delete a relayer. Raises `RelayerNotFound`.
-
-        `reason`: Why you make the change, for those who approve it.
-        """
+        """Delete a relayer. Raises `RelayerNotFound`."""
 
     @sends("POST", "relayers/{relayer_id}/pause")
     def pause_relayer(self, relayer_id: str, *, idempotency_key: str | None = None) -> records.Relayer:
@@ -300,10 +268,7 @@ class AdminOperations:
         prune: bool | None = None, plan_only: bool | None = None, reason: str | None = None,
         if_match: str | None = None, idempotency_key: str | None = None
     ) -> records.ApplyReport:
-        """Make the records match a document.
-
-        `reason`: Why you make the change, for those who approve it.
-        """
+        """Make the records match a document."""
 
     @sends("GET", "export")
     def export(
@@ -482,10 +447,7 @@ class AdminOperations:
 
     @sends("DELETE", "protections/{name}", "reason")
     def delete_protection(self, name: str, *, reason: str | None = None) -> None:
-        """End a protection. Raises `NotFound`.
-
-        `reason`: Why you make the change, for those who approve it.
-        """
+        """End a protection. Raises `NotFound`."""
 
     @sends("GET", "proposals")
     def list_proposals(

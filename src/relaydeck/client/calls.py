@@ -40,6 +40,7 @@ JSON = {"Content-Type": "application/json"}
 PAGE_SIZE = 1000  # of an iterator
 _MERGE_PATCH = {"Content-Type": "application/merge-patch+json"}
 _MOST_DIGITS = 18
+_REASON = "`reason`: Why you make the change, for those who approve it."
 
 
 class Headers(Protocol):
@@ -347,12 +348,14 @@ def sends(
     """A method of `/admin/v1` from its declaration, which has no body of its own.
 
     An argument that `template` names is a part of the path. The others are the query of a GET, under their `names`,
-    and the document of any other operation, except those that `query` lists. One
-    that is None is left out, except in a change.
+    and the document of any other operation, except those that `query` lists. One that is None is left out, except in a
+    change. Every change of records takes a reason, which is documented here.
     """
 
     def decorate(declaration: Callable[Concatenate[Any, P], T]) -> Method[P, T]:
         signature = inspect.signature(declaration)
+        if "reason" in query and declaration.__doc__:  # without docstrings, there is none
+            declaration.__doc__ = f"{inspect.cleandoc(declaration.__doc__)}\n\n{_REASON}"
         result = signature.return_annotation
         read = read_page(get_args(result)[0]) if get_origin(result) is Page else read_one(result or Any)
 
