@@ -15,9 +15,7 @@ STATED_IN = (
     _DECLARES_VERSION,
     "clients/python/pyproject.toml",
     "clients/typescript/package.json",
-    "src/relaydeck/api/documents/admin.html",
     "src/relaydeck/api/documents/admin.json",
-    "src/relaydeck/api/documents/api.html",
     "src/relaydeck/api/documents/api.json",
 )
 

@@ -1,1 +1,1 @@
-"""The OpenAPI documents of both interfaces and their web pages, which the service has as files."""
+"""The OpenAPI documents of both interfaces, which the service has as files."""

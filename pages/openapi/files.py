@@ -1,16 +1,12 @@
-"""`src/relaydeck/api/documents/`: both documents and their web pages, as the service sends them."""
+"""`src/relaydeck/api/documents/`: both documents. The service renders their pages from them."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from pages.openapi import admin, contract, web_page
+from pages.openapi import admin, contract
 
-_LINE_IN_SECTION = re.compile(
-    r"(</?(?:article|dd|details|div|dl|h[1-6]|li|p|pre|summary|ul)[^>]*>)\n(?=</?(?!article|h2)[a-z])"
-)
 FOLDER = Path(__file__).parents[2] / "src" / "relaydeck" / "api" / "documents"
 
 
@@ -19,7 +15,6 @@ def contents() -> dict[Path, str]:
     for name, document in {"api": contract.document(), "admin": admin.document()}.items():
         plain = msgspec.json.decode(msgspec.json.encode(document))
         found[FOLDER / f"{name}.json"] = _in_lines(plain, 3) + "\n"
-        found[FOLDER / f"{name}.html"] = _LINE_IN_SECTION.sub(r"\1", web_page.page(plain))
     return found
 
 

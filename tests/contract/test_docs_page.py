@@ -8,7 +8,7 @@ import pytest
 
 from pages.openapi.contract import document
 from pages.openapi.contract_schemas import MESSAGE, rpc_errors
-from pages.openapi.web_page import curl_line
+from relaydeck.api.description import curl_line
 from tests.support.running import Running
 
 VOID = {"meta", "link", "br", "hr", "img"}

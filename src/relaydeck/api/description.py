@@ -1,9 +1,13 @@
-"""The description of an interface, as `make docs` wrote it: `openapi.json` for machines, `docs` for people."""
+"""The description of an interface: `openapi.json` for machines, as `make docs` wrote it, and `docs` for people."""
 
+import asyncio
+import base64
+import hashlib
+import json
 import re
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -12,6 +16,7 @@ from relaydeck.http.pipeline import JSON, Call, Reply
 HTML = (b"content-type", b"text/html; charset=utf-8")
 PLACEHOLDER = "http://HOST:PORT"  # stands in a page for the address of the service
 _HOST = re.compile(rb"[A-Za-z0-9.:\[\]_-]{1,255}")
+_PARAMETER = re.compile(r"\{(\w+)\}")
 
 
 class Description:
@@ -28,7 +33,7 @@ class Description:
         return Reply(200, _document(self._interface), JSON)
 
     async def docs(self, call: Call) -> Reply:
-        page = _file(f"{self._interface}.html")
+        page = await asyncio.to_thread(_page, self._interface)
         return _with_own_address(page, call) if self._serves_operations else Reply(200, page, HTML)
 
 
@@ -38,9 +43,49 @@ def _document(interface: str) -> bytes:
     return msgspec.json.format(_file(f"{interface}.json"), indent=-1)
 
 
-@cache
 def _file(name: str) -> bytes:
     return files("relaydeck.api").joinpath("documents", name).read_bytes()
+
+
+@cache
+def _page(interface: str) -> bytes:
+    """The document as a page. To render it takes some tenths of a second, once."""
+    from jinja2 import Environment, StrictUndefined  # the core starts without it
+    from markupsafe import Markup
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["json"] = lambda value, indent=None: json.dumps(value, indent=indent, ensure_ascii=False)
+    style = _file("page.css").decode()
+    html = environment.from_string(_file("page.html").decode()).render(
+        document=json.loads(_document(interface)),
+        contract=json.loads(_document("api")),
+        style=Markup(style),  # noqa: S704 (a file of ours)
+        digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        placeholder=PLACEHOLDER,
+        curl_line=curl_line,
+        first_example=_first_example,
+    )
+    return html.lstrip().encode()
+
+
+def curl_line(method: str, path: str, operation: dict[str, Any]) -> str:
+    """A command line with the first example of an operation of a document."""
+    examples = {each["name"]: each.get("example", "") for each in operation.get("parameters", [])}
+    lines = [f'curl -s "$RELAYDECK{_PARAMETER.sub(lambda name: examples[name[1]], path)}"']
+    if method not in ("get", "post"):
+        lines.append(f"-X {method.upper()}")
+    if operation.get("security") != []:
+        lines.append('-H "Authorization: Bearer $TOKEN"')
+    if "requestBody" in operation:
+        body = _first_example(operation["requestBody"]["content"]["application/json"])
+        lines += ["-H 'Content-Type: application/json'", f"-d '{json.dumps(body, indent=2)}'"]
+    return " \\\n  ".join(lines)
+
+
+def _first_example(content: dict[str, Any]) -> Any:
+    for each in content.get("examples", {}).values():
+        return each["value"]
+    return content.get("example")
 
 
 def _with_own_address(page: bytes, call: Call) -> Reply:
