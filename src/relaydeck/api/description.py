@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from relaydeck.bounded_toml import short_turns
 from relaydeck.http.pipeline import JSON, Call, Reply
 
 HTML = (b"content-type", b"text/html; charset=utf-8")
@@ -56,15 +57,16 @@ def _page(interface: str) -> bytes:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["json"] = lambda value, indent=None: json.dumps(value, indent=indent, ensure_ascii=False)
     style = _file("page.css").decode()
-    html = environment.from_string(_file("page.html").decode()).render(
-        document=json.loads(_document(interface)),
-        contract=json.loads(_document("api")),
-        style=Markup(style),  # noqa: S704 (a file of ours)
-        digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-        placeholder=PLACEHOLDER,
-        curl_line=curl_line,
-        first_example=_first_example,
-    )
+    with short_turns():
+        html = environment.from_string(_file("page.html").decode()).render(
+            document=json.loads(_document(interface)),
+            contract=json.loads(_document("api")),
+            style=Markup(style),  # noqa: S704 (a file of ours)
+            digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+            placeholder=PLACEHOLDER,
+            curl_line=curl_line,
+            first_example=_first_example,
+        )
     return html.lstrip().encode()
 
 
