@@ -39,6 +39,8 @@ def test_the_root_leads_to_the_console(served: Running) -> None:
 def test_without_a_session_every_page_leads_to_the_sign_in(served: Running) -> None:
     answer = Operator(served.port).get("/relayers")
     assert (answer.status, answer.headers["location"]) == (303, "/console/sign-in?next=%2Frelayers")
+    form = plain(Operator(served.port).get("/sign-in"))
+    assert "Its role decides what you may do: owner everything, readonly only look." in form
 
 
 @pytest.mark.parametrize("path", ["/relayers/sepolia-1", "/relayers/.ops", "/deliveries?state=dead&relayer_id=x"])

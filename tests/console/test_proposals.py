@@ -71,11 +71,16 @@ def test_another_approves_and_the_author_has_no_button_for_it(served: Running) -
     by_author = Operator(served.port).sign_in(made)
     pages = [each.text(f"/proposals/{proposal}") for each in (author, by_author, approver)]
     assert ["Approve and apply" in each for each in pages] == [False, False, True]
-    assert ["You cannot approve this" in each for each in pages] == [True, True, False]
+    assert ["Somebody else has to approve this: you proposed it." in each for each in pages] == [True, False, False]
+    assert ["You cannot approve this" in each for each in pages] == [False, True, False]
+    assert ["<dt>expires</dt>" in each for each in pages] == [True] * 3
+    assert "update signer ops open" in plain(author.get(f"/proposals/{proposal}"))
     assert [each.post(f"/proposals/{proposal}/approve").status for each in (author, by_author)] == [403, 403]
     answer = approver.post(f"/proposals/{proposal}/approve")
     assert (answer.status, answer.headers["location"]) == (303, f"/console/proposals/{proposal}?done=applied")
-    assert "token:approver" in plain(approver.get(f"/proposals/{proposal}"))
+    decided = approver.text(f"/proposals/{proposal}")
+    assert ("token:approver" in decided, "<dt>expires</dt>" in decided) == (True, False)
+    assert '<td class="nowrap" data-label="expires"></td>' in approver.text("/proposals")
     assert served.ask("GET", "/admin/v1/signers/ops").json["data"]["labels"] == {"team": "a"}
 
 
