@@ -241,7 +241,8 @@ async def test_a_hostile_issuer_is_bounded(scene: Scene, path: str, answer: byte
 async def test_an_issuer_at_a_private_address_needs_permission(issuer: TestIssuer) -> None:
     async with opened(issuer, allow=[]) as scene:
         await scene.refusal(issuer.token())
-        assert (scene.reports, issuer.reads) == ([("ci", "it cannot be reached: address refused")], [])
+        problem = "its address is not public: list it in `allow` of the issuer"
+        assert (scene.reports, issuer.reads) == ([("ci", problem)], [])
 
 
 async def test_an_address_of_keys_in_the_settings_needs_no_discovery(issuer: TestIssuer) -> None:
@@ -392,5 +393,6 @@ def test_doctor_reads_the_keys_of_each_issuer(home: Path, issuer: TestIssuer) ->
     assert found["issuer ci"] == ("ok", "1 key")
     assert found["issuer down"] == (
         "FAIL",
-        "it cannot be reached: connection refused: once its known keys are a day old, nobody it vouches for has access",
+        "it cannot be reached: connection refused; nobody can sign in with it, and its tokens are accepted until the "
+        "keys that a service has read are a day old",
     )

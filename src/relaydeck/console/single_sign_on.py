@@ -43,7 +43,7 @@ _WAITS, _WAIT_SECONDS = 60, 0.1
 _LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
 _NOT_BEGUN = "This sign-in was not begun in this browser, or too long ago. Begin again."
 _NOT_SIGNED_IN = "The provider did not sign you in."
-_AWAY = "The provider cannot be reached. Try again, or use a token."
+_AWAY = "The provider does not answer as it should. Try again, or use a token. The cause: relaydeck doctor."
 
 
 Header = tuple[bytes, bytes]

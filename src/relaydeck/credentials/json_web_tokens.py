@@ -24,7 +24,7 @@ from relaydeck.credential import VIA, Unverified
 from relaydeck.credential import Limits as CredentialLimits
 from relaydeck.errors import RelaydeckError, Unauthorized
 from relaydeck.outgoing.address_guard import AddressGuard
-from relaydeck.outgoing.connections import ConnectionFailed, Opener, Resolve, ResponseTooLarge
+from relaydeck.outgoing.connections import ConnectionFailed, ConnectionFailure, Opener, Resolve, ResponseTooLarge
 from relaydeck.outgoing.http_client import HttpClient, Limits, Response
 from relaydeck.roles import permissions_of
 from relaydeck.scope import Visible
@@ -198,6 +198,8 @@ class TrustedIssuer:
         except TimeoutError:
             raise IssuerFailed(f"it did not answer within {_TIMEOUT_SECONDS:g} seconds") from None
         except ConnectionFailed as error:
+            if error.cause is ConnectionFailure.ADDRESS_REFUSED:
+                raise IssuerFailed("its address is not public: list it in `allow` of the issuer") from None
             raise IssuerFailed(f"it cannot be reached: {error.cause.replace('_', ' ')}") from None
         except ResponseTooLarge:
             raise IssuerFailed(f"its answer has more than {MOST_ANSWER_BYTES} bytes") from None

@@ -41,7 +41,8 @@ async def _issuer_finding(issuer: Issuer) -> Finding:
     try:
         return Finding("ok", subject, counted(await trusted.read_keys(), "key"))
     except IssuerFailed as error:
-        return Finding("FAIL", subject, f"{error}: once its known keys are a day old, nobody it vouches for has access")
+        still = "its tokens are accepted until the keys that a service has read are a day old"
+        return Finding("FAIL", subject, f"{error}; nobody can sign in with it, and {still}")
     finally:
         await trusted.close()
 
