@@ -104,6 +104,8 @@ def test_mistakes_are_told_in_full(provisioned: Path) -> None:
         "signer_id: is missing; expected a string; unknown field; did you mean name?; "
         "network: there is no such network\nNothing was changed.\n"
     )
+    outside = refused(provisioned, "relayer", "update", "sepolia-1", "gas_price_cap:=5")
+    assert outside == "relaydeck: unknown field; did you mean policies.gas_price_cap?\nNothing was changed.\n"
     assert "there is nothing to change" in refused(provisioned, "relayer", "update", "sepolia-1")
     assert "type must be one of plain" in refused(provisioned, "signer", "create", "type=x", "config:={}")
     assert refused(provisioned, "signer", "create", "type=plain", "config:={}", "0x-forgotten-field-name") == (

@@ -84,14 +84,15 @@ class Reader:
     ) -> Values:
         """The given fields of a record. `others`: keys that are not fields of these."""
         values = {each.name: self._field(each, content, f"{place}.{each.name}", sealed) for each in fields}
-        self.note_unknown(content, place, [*values, *others])
+        self.note_unknown(content, place, [*values, *others], fields)
         return {name: value for name, value in values.items() if value is not UNSET}
 
-    def note_unknown(self, content: Content, place: str, known: Sequence[str]) -> None:
-        """A mistyped key must not be lost silently."""
+    def note_unknown(self, content: Content, place: str, known: Sequence[str], fields: Sequence[Field] = ()) -> None:
+        """A mistyped key must not be lost silently. `fields`: those in their records are suggested, too."""
         unknown = [key for key in content if key not in known]
+        names = [*known, *(_names_inside(fields) if unknown else ())]
         for key in unknown[:_MOST_UNKNOWN]:
-            self.note(place_in(place, key), f"is not a known key{suggestion(key, known)}")
+            self.note(place_in(place, key), f"is not a known key{suggestion(key, names)}")
         if len(unknown) > _MOST_UNKNOWN:
             self.note(place, f"has {len(unknown) - _MOST_UNKNOWN} more unknown keys")
 
@@ -314,3 +315,9 @@ def _samples(record: type[msgspec.Struct]) -> Iterator[str]:
             form = field.item.form if field.is_list else field.form
             sample = f'"{form.sample if form else "…"}"'
             yield f"{field.name} = {f'[{sample}]' if field.is_list else sample}"
+
+
+def _names_inside(fields: Sequence[Field]) -> Iterator[str]:
+    for each in fields:
+        if each.record and not each.is_list and not each.traits.keyed_by:
+            yield from (f"{each.name}.{inner.name}" for inner in settable_fields(each.record))
