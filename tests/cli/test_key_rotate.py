@@ -85,6 +85,9 @@ def test_on_a_server_the_new_key_is_prepared_first(tmp_path: Path, lend: Callabl
     remark = f"On every other machine, remove all lines but the first from the master key file, {path}.\n"
     assert outcome(run_command(home, *MASTER)) == (0, DONE, remark)
     assert keys(home) == both[:1]
+    path.write_text("\n".join(both))  # as on another machine
+    assert outcome(run_command(home, *MASTER)) == (0, "the database has the new master key already\n", "")
+    assert keys(home) == both[:1]
 
 
 def test_doctor_says_that_a_replacement_has_not_ended(local_home: Path) -> None:

@@ -221,11 +221,13 @@ def key_rotate(master: bool, prepare: bool, plain: bool, as_json: bool) -> None:
     damaged = [str(each) for each in report.damaged]
     outcome = Rotated(report.resealed, report.retired, damaged, report.proven, 1 + has_old)
     proofs = counted(report.proven, "token, session or link", "tokens, sessions and links")
+    was_replaced = master and not (report.resealed or report.retired or report.proven)
     replaced = [f"the master key is replaced; proved {proofs} anew"] if master else []
-    print_outcome(outcome, as_json, f"sealed {sealed} with a new data key; removed {keys}", *replaced)
+    done = [f"sealed {sealed} with a new data key; removed {keys}", *replaced]
+    print_outcome(outcome, as_json, *(["the database has the new master key already"] if was_replaced else done))
     if has_old:
         print_note(f"{path} cannot be changed: remove all lines but the first from it. They open nothing any more.")
-    if master and store.database.remote:
+    if master and store.database.remote and not was_replaced:
         print_note(f"On every other machine, remove all lines but the first from the master key file, {path}.")
     if damaged:
         listed = "\n".join(f"  {each}" for each in damaged)
