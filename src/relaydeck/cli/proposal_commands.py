@@ -173,7 +173,7 @@ class Ended(Shape, frozen=True):
 @click.option("--kind", "kinds", multiple=True, type=_KIND, help="Only records of this kind. Repeatable.")
 @scope_options("This relayer and what belongs to it", "This network and the relayers on it", "Records")
 @click.option("--note", default="", help="Purpose, shown in lists.")
-@click.option("--closed", is_flag=True, help="Also hide the records from tokens of the kinds api and readonly.")
+@click.option("--closed", is_flag=True, help="Also hide the records from tokens with the roles api and readonly.")
 @as_json(Protection)
 @anywhere
 def protection_create(

@@ -176,7 +176,10 @@ def _unreachable(problem: str) -> OperatorError:
 
 def _refusal(error: errors.ApiError, url: str, remedy: str) -> tuple[str, str]:
     if isinstance(error, errors.Unauthorized):
-        return f"{url} does not accept the token", "It is unknown, expired or revoked there: 'relaydeck token list'."
+        return (
+            f"{url} does not accept the token",
+            "It is unknown, expired or revoked there.",
+        )
     if isinstance(error, errors.Forbidden):
         reason = error.reason or error.message
         return f"{url}: {reason}", "'relaydeck whoami' shows your role and scope." if "credential" in reason else remedy

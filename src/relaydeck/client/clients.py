@@ -186,11 +186,11 @@ class _AnyOperation(AdminOperations):
 
 
 class Admin(_AnyOperation, Blocking):
-    """The operations of `/admin/v1`; needs a token of kind `admin`."""
+    """The operations of `/admin/v1`; needs a token with a role such as `viewer`."""
 
 
 class AsyncAdmin(_AnyOperation, Asynchronous):
-    """The operations of `/admin/v1`; needs a token of kind `admin`."""
+    """The operations of `/admin/v1`; needs a token with a role such as `viewer`."""
 
 
 class _Service(ContractOperations):
