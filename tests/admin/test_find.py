@@ -133,8 +133,18 @@ def test_lists_in_other_orders_have_every_record_once_on_each_page(troubled: Pat
             whole = listed(running, f"order={order}")
             paged = [each for page in (1, 2, 3) for each in listed(running, f"order={order}&per_page=2&page={page}")]
             assert paged == whole, order
+            # Few are sorted at once, and more are read with indexes.
+            assert listed(running, f"order={order}&network=dev") == whole, order
+            last = running.ask("GET", f"/admin/v1/relayers?order={order}&network=dev&per_page=2&page=4").json
+            assert (last["data"], last["pagination"]["total_items"]) == ([], 5)
         assert listed(running, "problem=any") == ["d", "c", "b"]
         assert listed(running, "problem=none") == ["e", "a"]
+        assert listed(running, "problem=none&order=runway") == ["a", "e"]
+        totals = [
+            running.ask("GET", f"/admin/v1/relayers?{query}").json["pagination"]["total_items"]
+            for query in ("problem=none", "problem=none&state=active", "state=active", "state=active&network=other")
+        ]
+        assert totals == [2, 2, 4, 0]
         assert [listed(running, f"problem={each}") for each in ("disabled", "low_balance", "low_runway")] == [
             ["c"],
             ["b"],

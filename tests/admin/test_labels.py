@@ -42,6 +42,15 @@ def test_each_kind_of_record_carries_labels(admin: Admin) -> None:
     ]
 
 
+def test_each_of_many_long_labels_is_found(admin: Admin) -> None:
+    """The index has the beginning of them."""
+    long = {f"label-{number:02}": "x" * 40 for number in range(20)}
+    assert admin.ask("PATCH", "relayers/sepolia-1", {"labels": long}).status == 200
+    found = [named(admin, f"relayers?label={name}={'x' * 40}") for name in long]
+    assert found == [["sepolia-1"]] * 20
+    assert named(admin, f"relayers?label=label-19={'x' * 39}") == []
+
+
 @pytest.mark.parametrize(
     ("path", "labels"),
     [

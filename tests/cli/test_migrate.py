@@ -62,6 +62,10 @@ def test_a_plan_shows_what_a_migration_does_and_changes_nothing(home: Path) -> N
         (30, "CREATE INDEX proposals_open", 0, lock),
         (31, "ALTER TABLE tokens", 0, lock),
         *[(32, "ALTER TABLE protections", 0, lock)] * 2,
+        *[
+            (33, f"CREATE INDEX {each}", 0, lock)
+            for each in ("audit_by_record", "events_by_relayer", "relayers_by_labels")
+        ],
     ]
     assert version(home) == URLS_SINCE
 

@@ -253,6 +253,27 @@ def test_what_is_not_read_is_said(store: Store) -> None:
     )
 
 
+def test_of_many_problems_each_kind_is_included(home: Path) -> None:
+    fill(home, relayers=[relayer(f"r{number}") for number in range(1010)])
+    names = [f"r{number}" for number in range(1010)]
+    with opened(home) as store:
+        disabled = Incident(failed_rounds=3, failing_since=5, evidence=REFUSED)
+        trouble(store, disabled, *names[:1000], change="system_disabled = true")
+        assert read_problems(store.database.read, 0, None).notes == ()
+        trouble(store, Incident(failed_rounds=1, failing_since=1000, evidence=REFUSED), *names[1000:1002])
+        trouble(store, Incident(low_since=1000, balance=3), names[1002])
+        with store.database.transaction() as transaction:
+            snapshots.save_runway(transaction, 1004, StoredRunway(computed_at=1, minimum_at=7200, low_since=1000))
+        problems = read_problems(store.database.read, 0, None)
+    assert {each.state: each.total for each in problems.found} == {
+        "disabled": 996,
+        "failing": 2,
+        "low_balance": 1,
+        "low_runway": 1,
+    }
+    assert problems.notes == ("only the first 1,000 relayers with a problem are included",)
+
+
 def test_within_a_scope_only_its_own_are_counted(home: Path) -> None:
     ours = [msgspec.structs.replace(relayer(f"r{number}"), signer_id=f"s{number}") for number in range(4)]
     fill(home, signers=[f"s{number}" for number in range(4)], relayers=ours)

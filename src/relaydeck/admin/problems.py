@@ -7,14 +7,14 @@ holds while these are the same, and a new cause needs a new one.
 import hashlib
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from relaydeck.admin.handling import Content, Request, Services, changes, handles
 from relaydeck.api import operations
-from relaydeck.api.list_filters import PROBLEMS
+from relaydeck.api.list_filters import ALARMED, PROBLEMS
 from relaydeck.api.records import Acknowledgement, AcknowledgementRequest, AffectedRecord, FleetProblem, ProblemState
 from relaydeck.errors import BadRequest, RecordNotFound
 from relaydeck.notifications.delivery_queries import FailingReceiver, describe_error, failing_receivers
@@ -26,7 +26,7 @@ from relaydeck.scope import Scope
 from relaydeck.signers.check import MISMATCH, stored_check
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ReadRows, Row
-from relaydeck.store.rows import upsert_into
+from relaydeck.store.rows import in_list, upsert_into
 from relaydeck.timestamps import parse_utc, utc
 
 _MOST_READ = 1000  # relayers, signers, and receivers
@@ -38,25 +38,33 @@ _JOINED = (
     f" LEFT JOIN {snapshots.RUNWAYS} w ON w.relayer_seq = r.seq"
 )
 # Of a paused relayer only that it is disabled: its nodes and its balance are not checked. SQLite reads the few rows on
-# the left of a CROSS JOIN first.
+# the left of a CROSS JOIN first. Each kind is read until there are enough of it.
 _SINCE = "coalesce(i.failing_since, i.low_since, w.low_since, 0)"
-_CHOSEN = (
-    f"SELECT seq FROM (SELECT r.seq, {_SINCE} AS since FROM {_JOINED} WHERE r.{PROBLEMS['disabled']}"
-    f" UNION SELECT r.seq, {_SINCE} FROM {snapshots.INCIDENTS} i CROSS JOIN relayers r LEFT JOIN {snapshots.RUNWAYS} w"
-    " ON w.relayer_seq = r.seq WHERE r.id = i.relayer_id AND NOT r.paused"
-    f" UNION SELECT r.seq, {_SINCE} FROM {snapshots.RUNWAYS} w CROSS JOIN relayers r LEFT JOIN {snapshots.INCIDENTS} i"
-    " ON i.relayer_id = r.id WHERE r.seq = w.relayer_seq AND w.low_since IS NOT NULL AND NOT r.paused)"
-    " AS found ORDER BY since, seq LIMIT :most"
+_IN_TROUBLE = (
+    f"SELECT r.seq FROM {snapshots.INCIDENTS} i CROSS JOIN relayers r WHERE r.id = i.relayer_id AND NOT r.paused"
 )
+_KINDS = (
+    f"SELECT r.seq FROM relayers r WHERE r.{PROBLEMS['disabled']} ORDER BY r.seq + 0",  # an expression: sorted
+    f"{_IN_TROUBLE} AND i.failed_rounds > 0 AND NOT r.system_disabled",
+    f"{_IN_TROUBLE} AND i.low_since IS NOT NULL",
+    f"SELECT r.seq FROM {snapshots.RUNWAYS} w CROSS JOIN relayers r WHERE r.seq = w.relayer_seq"
+    " AND w.low_since IS NOT NULL AND NOT r.paused ORDER BY w.low_since",
+)
+_PLACED = " UNION ALL ".join(
+    f"SELECT seq, row_number() OVER () AS place FROM ({kind} LIMIT :most) AS kind{number}"
+    for number, kind in enumerate(_KINDS)
+)
+# The first of each kind, then the second of each: however many there are of one kind, the others are included.
+_CHOSEN = f"SELECT seq FROM ({_PLACED}) AS placed GROUP BY seq ORDER BY min(place), seq LIMIT :most"
 _TROUBLED = (
     "SELECT r.id, r.name, r.network, r.address, r.paused, r.system_disabled, r.disabled_reason, r.policies,"
     f" n.native_symbol, {snapshots.INCIDENT_COLUMNS}, w.minimum_at, w.low_since AS runway_low_since,"
     " CASE WHEN r.system_disabled THEN (SELECT max(moment) FROM audit"
     " WHERE record = r.id AND action = 'relayer.disabled') END AS disabled_at,"
     " (SELECT b.balance FROM balances b WHERE b.relayer_seq = r.seq ORDER BY since DESC LIMIT 1) AS last_balance"
-    f" FROM {_JOINED} JOIN networks n ON n.name = r.network WHERE r.seq IN ({_CHOSEN}) ORDER BY {_SINCE}, r.seq"
+    f" FROM {_JOINED} JOIN networks n ON n.name = r.network WHERE r.seq IN ({{}}) ORDER BY {_SINCE}, r.seq"
 )
-_SIGNERS = "SELECT alarm, result FROM signer_checks WHERE alarm <> '' ORDER BY signer_id LIMIT :most"
+_SIGNERS = f"SELECT signer_id, alarm, result FROM signer_checks WHERE {ALARMED} LIMIT :most"
 
 
 class CurrentProblems(NamedTuple):
@@ -71,20 +79,28 @@ def read_problems(read: ReadRows, now: float, scope: Scope | None) -> CurrentPro
     """
     rows = read("SELECT * FROM acknowledgements WHERE until > :now", {"now": int(now)})
     known = {row.problem: _acknowledgement(row) for row in rows}
-    relayers, signers = read(_TROUBLED, {"most": _MOST_READ + 1}), read(_SIGNERS, {"most": _MOST_READ + 1})
+    chosen, signers = read(_CHOSEN, {"most": _MOST_READ + 1}), read(_SIGNERS, {"most": _MOST_READ + 1})
+    signers.sort(key=lambda row: row.signer_id)  # not by the database, which would read all of them first
     receivers = failing_receivers(read, _MOST_READ + 1)
     found = [
-        *_grouped(each for row in relayers[:_MOST_READ] for each in _of_relayer(row)),
+        *_grouped(each for row in _troubled(read, chosen[:_MOST_READ]) for each in _of_relayer(row)),
         *_grouped(map(_of_signer, signers[:_MOST_READ])),
         *_grouped(map(_of_receiver, receivers[:_MOST_READ])),
     ]
     problems = [msgspec.structs.replace(each, acknowledgement=known.get(_place(each.id, scope))) for each in found]
     problems.sort(key=lambda each: (each.acknowledgement is not None, _ORDER.index(each.state), -each.total))
-    read_rows = {"relayers": len(relayers), "signers": len(signers), "receivers": len(receivers)}
+    read_rows = {"relayers": len(chosen), "signers": len(signers), "receivers": len(receivers)}
     cut = (kind for kind, total in read_rows.items() if total > _MOST_READ)
     return CurrentProblems(
         problems, tuple(f"only the first {_MOST_READ:,} {kind} with a problem are included" for kind in cut)
     )
+
+
+def _troubled(read: ReadRows, chosen: Sequence[Row]) -> list[Row]:
+    if not chosen:
+        return []
+    listed, values = in_list([row.seq for row in chosen])
+    return read(_TROUBLED.format(listed), values)
 
 
 def _place(problem: str, scope: Scope | None) -> str:

@@ -5,7 +5,7 @@ Rows are shown without secrets, but with RPC URLs, which the list operation show
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from relaydeck.admin.documents import Json
 from relaydeck.admin.handling import Content, Query, Request, Services
-from relaydeck.api.list_filters import FILTERS, ORDERINGS, Ordering, Parameter, conditions
+from relaydeck.api.list_filters import FILTERS, ORDERINGS, Ordering, Parameter, Part, conditions, without_others
 from relaydeck.api.records import AuditEntry, Signer, Token
 from relaydeck.credentials.grants import Restrictions, read_grant
 from relaydeck.errors import BadRequest, Damaged, NotificationNotFound, RecordNotFound, RelayerNotFound, RequestError
@@ -33,11 +33,12 @@ from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ReadRows, Row
 from relaydeck.store.open_store import Store
 from relaydeck.store.record_table import RecordTable
+from relaydeck.store.rows import in_list
 from relaydeck.store.sealing import TOKEN_COLUMNS as PROVEN_COLUMNS
 from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc
 
-_FEW = 10_000  # records that are read and sorted at once
+_LONG = ("relayers", "signers", "audit")  # lists that may be so long that a filter needs an index
 _SIGNER_COLUMNS = (
     "id, type, open_config, labels, created_at, revision,"
     " (SELECT result FROM signer_checks WHERE signer_id = signers.id) AS latest_check"
@@ -219,33 +220,13 @@ def read_record(context: ChangeContext, table: str, name: str) -> Content:
 async def list_page(collection: Collection, services: Services, request: Request) -> Content:
     """One page, in the order of creation or another one. Raises BadRequest."""
     page, query = read_page(request.query_string, services.settings.max_per_page), request.query
+    return await services.read(lambda store: _read_page(store, collection, query, page))
+
+
+def _read_page(store: Store, collection: Collection, query: Query, page: Page) -> Content:
     where, values = conditions(collection.filters, query)
-    return await services.read(
-        lambda store: _read_page(store, collection, where, values, page, query.get("order") or "oldest")
-    )
-
-
-def _read_page(
-    store: Store, collection: Collection, where: str, values: dict[str, Any], page: Page, order: str
-) -> Content:
-    read, values = store.database.read, values | {"now": int(time.time())}
-    ordering = ORDERINGS.get(collection.table, {}).get(order)
-    rows, total = list[Row](), page.per_page
-    # To count the names that match takes less than to look for them in the order of the list: they are in an index.
-    is_named = collection.table == "relayers" and "name" in values
-    # A filter that few records match reads all of them: a first page that is not full is counted without another read.
-    if is_first := page.number == "1" and not is_named and not (ordering and ordering.most):
-        rows = _read_rows(read, collection, ordering, where, values | {"limit": total, "skip": 0}, order)
-    if not is_first or len(rows) == total:
-        total = read(f"SELECT count(*) AS total FROM {collection.table} WHERE {where}", values)[0].total
-    else:
-        total = len(rows)
-    if ordering and ordering.most and total > ordering.most:
-        raise BadRequest(f"at most {ordering.most:,} records can be sorted by {order}: filter them, by network")
-    if not is_first:
-        start, stop = page.bounds(total)
-        limits = {"limit": stop - start, "skip": start}
-        rows = _read_rows(read, collection, ordering, where, values | limits, order, is_named and total < _FEW)
+    listed = _Listed(store.database.read, collection, where, values | {"now": int(time.time())}, page)
+    rows, total = listed.page_in(query.get("order") or "oldest", without_others(collection.filters, query))
     found = [collection.show(row, store.vault) for row in rows]
     number = msgspec.Raw(page.number.encode())  # digits are JSON already, however many
     pagination = Pagination(number, page.per_page, total)  # type: ignore[arg-type]
@@ -253,28 +234,67 @@ def _read_page(
     return Content(encode_items(view.data for view in found), notes=notes, pagination=pagination)
 
 
-def _read_rows(
-    read: ReadRows,
-    collection: Collection,
-    ordering: Ordering | None,
-    where: str,
-    values: dict[str, Any],
-    order: str,
-    is_few: bool = False,
-) -> list[Row]:
-    """`is_few`: few match, and an index finds them."""
-    select = f"SELECT {collection.columns} FROM"
-    if not ordering:
-        by = ("+" if is_few else "") + ("seq DESC" if order == "newest" else "seq")  # an expression is sorted
-        return read(f"{select} {collection.table} WHERE {where} ORDER BY {by} LIMIT :limit OFFSET :skip", values)
-    first = f"{ordering.rows} WHERE {ordering.condition} AND {where}"
-    rows = read(f"{select} {first} ORDER BY {ordering.by}, seq LIMIT :limit OFFSET :skip", values)
-    if not ordering.others or len(rows) == values["limit"]:
-        return rows
-    before: int = 0 if rows else read(f"SELECT count(*) AS total FROM {first}", values)[0].total
-    rest = {"limit": values["limit"] - len(rows), "skip": max(0, values["skip"] - before) if not rows else 0}
-    others = f"{select} {collection.table} WHERE {ordering.others} AND {where} ORDER BY seq LIMIT :limit OFFSET :skip"
-    return [*rows, *read(others, values | rest)]
+class _Listed(NamedTuple):
+    """The records that meet a condition."""
+
+    read: ReadRows
+    collection: Collection
+    where: str
+    values: dict[str, Any]
+    page: Page
+
+    def page_in(self, order: str, counted: tuple[str, str] | None) -> tuple[list[Row], int]:
+        """The rows of the page, and how many records there are. `counted`: see `without_others`. Raises BadRequest."""
+        by, table = "seq DESC" if order == "newest" else "seq", self.collection.table
+        ordering = ORDERINGS.get(table, {}).get(order) or Ordering(by, (Part(by, rows=table),))
+        total = counted and self._count(table, counted[0]) - self._count(table, counted[1])
+        if table in _LONG and self.where != "1 = 1" and (total is None or total <= ordering.few):
+            few = self._few(ordering)
+            if few is not None:
+                return few
+        if total is None:
+            total = self._count(table, self.where)
+        if total > ordering.few and not ordering.parts:
+            raise BadRequest(f"at most {ordering.few:,} records can be sorted by {order}: filter them, by network")
+        start, stop = self.page.bounds(total)
+        return list(self._rows(ordering.parts or (Part(f"{ordering.by}, seq"),), start, stop - start)), total
+
+    def _count(self, rows: str, where: str) -> int:
+        total: int = self.read(f"SELECT count(*) AS total FROM {rows} WHERE {where}", self.values)[0].total
+        return total
+
+    def _few(self, ordering: Ordering) -> tuple[list[Row], int] | None:
+        """If few match, they are found once, with an index where there is one, and sorted."""
+        table, (start, stop) = self.collection.table, self.page.bounds(ordering.few)
+        matching = f"(SELECT seq AS found FROM {table} WHERE {self.where} LIMIT {ordering.few + 1}) AS matching"
+        placed = self.read(
+            f"SELECT seq, count(*) OVER () AS total FROM {matching} CROSS JOIN {table} WHERE seq = found"
+            f" ORDER BY {ordering.by}, seq LIMIT :limit OFFSET :skip",
+            self.values | {"limit": max(1, stop - start), "skip": start},
+        )
+        total = placed[0].total if placed else self._count(matching, "1 = 1") if start else 0
+        if total > ordering.few:
+            return None
+        places = {row.seq: place for place, row in enumerate(placed[: stop - start])}
+        if not places:
+            return [], total
+        listed, named = in_list([*places])
+        select = f"SELECT {self.collection.columns}, seq AS place FROM {table} WHERE seq IN ({listed})"
+        return sorted(self.read(select, self.values | named), key=lambda row: places[row.place]), total
+
+    def _rows(self, parts: Sequence[Part], skip: int, limit: int) -> Iterator[Row]:
+        for part in parts:
+            matching = part.rows, f"{part.condition} AND {self.where}"
+            rows = self.read(
+                f"SELECT {self.collection.columns} FROM {matching[0]} WHERE {matching[1]} ORDER BY {part.by}"
+                " LIMIT :limit OFFSET :skip",
+                self.values | {"limit": limit, "skip": skip},
+            )
+            yield from rows
+            limit -= len(rows)
+            if not limit:
+                return
+            skip = 0 if rows or not skip else max(0, skip - self._count(*matching))
 
 
 def newest_first(query: Query) -> bool:

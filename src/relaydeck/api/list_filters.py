@@ -13,6 +13,12 @@ from relaydeck.scope import MOST_LABELS, label_pair, label_problem
 from relaydeck.timestamps import parse_utc
 
 _GREATEST = 10**18 - 1  # a whole number in a query fits a column of 64 bits
+# In an index, which has the beginning: an entry of PostgreSQL's must be short. The second part is true of all.
+_START = "substr(labels, 1, 400)"
+_HAS_LABEL = (
+    f"labels IS NOT NULL AND {_START} >= ''"
+    f" AND (instr({_START}, {{0}}) > 0 OR length({_START}) = 400 AND instr(labels, {{0}}) > 0)"
+)
 
 
 class Parameter(NamedTuple):
@@ -22,6 +28,7 @@ class Parameter(NamedTuple):
     description: str
     condition: str = ""
     choices: Mapping[str, str] = MappingProxyType({})  # the allowed values, each with its condition
+    others: Mapping[str, str] = MappingProxyType({})  # of a choice that most records meet: which ones do not
     folded: bool = False  # whether upper and lower case of ASCII letters are the same
     is_integer: bool = False
     is_labels: bool = False  # `team=payments,env=prod`
@@ -31,7 +38,7 @@ class Parameter(NamedTuple):
 
     def condition_for(self, value: str) -> str:
         if self.is_labels:
-            return " AND ".join(f"instr(labels, :label{number}) > 0" for number, _ in enumerate(value.split(",")))
+            return " AND ".join(_HAS_LABEL.format(f":label{number}") for number, _ in enumerate(value.split(",")))
         return self.choices[value] if self.choices else self.condition
 
     def requirement(self, value: str) -> str:
@@ -81,22 +88,47 @@ _LABEL = Parameter("label", "Only those with each of these labels.", is_labels=T
 _AFTER = Parameter("after", "Only those after this sequence number.", "seq > :after", is_integer=True)
 _EXPIRED = "expires_at IS NOT NULL AND expires_at <= :now"
 
-# The problems of a relayer, the worst first, each with the condition on its row. Few relayers have one, and an index
-# finds them.
-PROBLEMS = {
-    "disabled": "system_disabled",
-    "failing": "NOT system_disabled AND id IN (SELECT relayer_id FROM troubles WHERE failed_rounds > 0)",
-    "signer_unreachable": "signer_id IN (SELECT signer_id FROM signer_checks WHERE alarm = 'unreachable')",
-    "signer_mismatch": (
-        "signer_id IN (SELECT signer_id FROM signer_checks WHERE alarm = 'mismatch')"
-        " AND EXISTS (SELECT 1 FROM signer_checks c WHERE c.signer_id = relayers.signer_id AND c.alarm = 'mismatch'"
-        """ AND instr(c.result, '"' || replace(replace(relayers.id, '\\', '\\\\'), '"', '\\"') || '"') > 0)"""
-    ),
-    "low_balance": "id IN (SELECT relayer_id FROM troubles WHERE low_since IS NOT NULL)",
-    "low_runway": "seq IN (SELECT relayer_seq FROM runways WHERE low_since IS NOT NULL)",
+# The index of the checks that failed has those that alarm, because each of them failed. The first part is true of every
+# outcome: SQLite then uses the index.
+ALARMED = "outcome > '' AND outcome <> 'ok' AND alarm <> ''"
+# By problem: a column of relayers, and rows of another table, by their column, about those with the problem.
+_ROWS = {
+    "failing": ("id", "troubles", "relayer_id", "failed_rounds > 0"),
+    "signer_unreachable": ("signer_id", "signer_checks", "signer_id", f"{ALARMED} AND alarm = 'unreachable'"),
+    "signer_mismatch": ("signer_id", "signer_checks", "signer_id", f"{ALARMED} AND alarm = 'mismatch'"),
+    "low_balance": ("id", "troubles", "relayer_id", "low_since IS NOT NULL"),
+    "low_runway": ("seq", "runways", "relayer_seq", "low_since IS NOT NULL"),
 }
-_ANY_PROBLEM = f"seq IN ({' UNION '.join(f'SELECT seq FROM relayers WHERE {each}' for each in PROBLEMS.values())})"
-WORST_PROBLEM = f"CASE {' '.join(f'WHEN {PROBLEMS[name]} THEN {rank}' for rank, name in enumerate(PROBLEMS))} END"
+_NAMES_IT = """instr(result, '"' || replace(replace(relayers.id, '\\', '\\\\'), '"', '\\"') || '"') > 0"""
+
+
+def _among(column: str, table: str, key: str, condition: str) -> str:
+    """To find them: few relayers have a problem, and an index finds their rows."""
+    return f"{column} IN (SELECT {key} FROM {table} WHERE {condition})"
+
+
+def _has(column: str, table: str, key: str, condition: str) -> str:
+    """Of a relayer that was found: without reading the rows of the others."""
+    return f"EXISTS (SELECT 1 FROM {table} WHERE {table}.{key} = relayers.{column} AND {condition})"
+
+
+# The problems of a relayer, the worst first, each with the condition on its row.
+_HAS = {"disabled": "system_disabled"} | {name: _has(*rows) for name, rows in _ROWS.items()}
+_column, _table, _key, _mismatch = _ROWS["signer_mismatch"]
+_HAS["signer_mismatch"] = _has(_column, _table, _key, f"{_mismatch} AND {_NAMES_IT}")
+PROBLEMS = {"disabled": "system_disabled"} | {name: _among(*rows) for name, rows in _ROWS.items()}
+PROBLEMS["failing"] += " AND NOT system_disabled"
+PROBLEMS["signer_mismatch"] += f" AND {_HAS['signer_mismatch']}"
+_ANY_PROBLEM = (  # a set that costs an entry of an index for each
+    "seq IN (SELECT seq FROM relayers WHERE system_disabled UNION SELECT seq FROM relayers WHERE id IN"
+    " (SELECT relayer_id FROM troubles WHERE failed_rounds > 0 OR low_since IS NOT NULL)"
+    f" UNION SELECT seq FROM relayers WHERE {PROBLEMS['signer_unreachable']}"
+    f" UNION SELECT seq FROM relayers WHERE {PROBLEMS['signer_mismatch']}"
+    " UNION SELECT relayer_seq FROM runways WHERE low_since IS NOT NULL)"
+)
+# Of each there is an index.
+_IS_STOPPED = "seq IN (SELECT seq FROM relayers WHERE paused UNION SELECT seq FROM relayers WHERE system_disabled)"
+WORST_PROBLEM = f"CASE {' '.join(f'WHEN {has} THEN {rank}' for rank, has in enumerate(_HAS.values()))} END"
 
 # A network fails while none of its nodes answers the monitor for a relayer that uses them.
 _USES_IT = "r.network = networks.name AND r.sealed_rpc_urls IS NULL AND NOT r.paused"
@@ -123,44 +155,67 @@ def _fails(what: str, condition: str) -> Parameter:
     return Parameter("problem", f"`any`: only those that fail, {what}; `none`: only the others.", choices=choices)
 
 
-class Ordering(NamedTuple):
-    """An order of a list: some rows by an expression, then the others, oldest first."""
+MOST_SORTED = 20_000
 
-    by: str  # an SQL expression
-    condition: str = "1 = 1"  # which rows come first
-    others: str = ""  # the condition of the others; empty: there are none
+
+class Part(NamedTuple):
+    """A part of a list in some order."""
+
+    by: str = "seq"  # an SQL expression
+    condition: str = "1 = 1"  # of the rows in this part
     rows: str = "relayers"  # the table, with those that its order needs
-    most: int = 0  # rows that can be in this order; 0: any number
+
+
+class Ordering(NamedTuple):
+    """An order of a list. `by`: an SQL expression for few records; more are read part by part, with indexes."""
+
+    by: str
+    parts: tuple[Part, ...] = ()  # empty: only few records can be in this order
+    few: int = MOST_SORTED
 
 
 _LATEST = "FROM balances b WHERE b.relayer_seq = relayers.seq ORDER BY since DESC LIMIT 1"
-_HAS_BALANCE = "EXISTS (SELECT 1 FROM balances b WHERE b.relayer_seq = relayers.seq)"
 _HAS_FORECAST = "EXISTS (SELECT 1 FROM runways w WHERE w.relayer_seq = relayers.seq AND w.minimum_at IS NOT NULL)"
+_FORECAST = "SELECT minimum_at FROM runways w WHERE w.relayer_seq = relayers.seq"
+_NOT_WORSE = [[f"NOT ({has})" for has in [*_HAS.values()][:rank]] for rank, _ in enumerate(_HAS)]
 # In which order a list can be, besides that of creation.
 ORDERINGS = {
     "relayers": {
-        "name": Ordering("lower(name)"),
-        "problem": Ordering(WORST_PROBLEM, _ANY_PROBLEM, f"NOT ({_ANY_PROBLEM})"),
+        "name": Ordering("lower(name)", (Part("lower(name), seq"),)),
+        "problem": Ordering(
+            f"coalesce({WORST_PROBLEM}, {len(_HAS)})",
+            (
+                *(
+                    Part(
+                        condition=" AND ".join(["relayers.seq = found", *worse]),
+                        rows=f"(SELECT seq AS found FROM relayers WHERE {each}) AS troubled CROSS JOIN relayers",
+                    )
+                    for each, worse in zip(PROBLEMS.values(), _NOT_WORSE, strict=True)
+                ),
+                Part(condition=f"NOT ({_ANY_PROBLEM})"),
+            ),
+            few=5_000,
+        ),
         "runway": Ordering(
-            "minimum_at",
-            "relayers.seq = runways.relayer_seq AND minimum_at IS NOT NULL",
-            f"NOT {_HAS_FORECAST}",
-            "runways CROSS JOIN relayers",  # SQLite then reads the index of forecasts, in its order
+            f"coalesce(({_FORECAST}), {_GREATEST})",
+            (
+                Part(
+                    "minimum_at, seq",
+                    "relayers.seq = runways.relayer_seq AND minimum_at IS NOT NULL",
+                    "runways CROSS JOIN relayers",  # SQLite then reads the index of forecasts, in its order
+                ),
+                Part(condition=f"NOT {_HAS_FORECAST}"),
+            ),
         ),
         # Amounts are digits: of two that are as long, the lesser text is the lesser amount.
-        "balance": Ordering(
-            f"(SELECT length(balance) {_LATEST}), (SELECT balance {_LATEST})",
-            _HAS_BALANCE,
-            f"NOT {_HAS_BALANCE}",
-            most=20_000,
-        ),
+        "balance": Ordering(f"coalesce((SELECT length(balance) {_LATEST}), {_GREATEST}), (SELECT balance {_LATEST})"),
     }
 }
 _ORDERS = {
     "name": "by name",
     "problem": "the worst problem first",
     "runway": "what runs out first",
-    "balance": "the lowest balance first, of at most 20,000 relayers",
+    "balance": f"the lowest balance first, of at most {MOST_SORTED:,} relayers",
 }
 
 
@@ -202,12 +257,14 @@ FILTERS: dict[str, tuple[Parameter, ...]] = {
         Parameter(
             "state",
             "Only those in this state.",
-            choices={"active": "NOT paused AND NOT system_disabled", "paused": "paused", "disabled": "system_disabled"},
+            choices={"active": f"NOT ({_IS_STOPPED})", "paused": "paused", "disabled": "system_disabled"},
+            others={"active": _IS_STOPPED},
         ),
         Parameter(
             "problem",
             "Only those with this problem; `any`: with at least one; `none`: without one.",
             choices={**PROBLEMS, "any": _ANY_PROBLEM, "none": f"NOT ({_ANY_PROBLEM})"},
+            others={"none": _ANY_PROBLEM},
         ),
         _equals("signer_id", "Only those that use this signer."),
         _equals("notification_id", "Only those with events for this notification."),
@@ -293,6 +350,18 @@ def conditions(filters: tuple[Parameter, ...], query: Mapping[str, str]) -> tupl
     used = [each for each in filters if query.get(each.name)]
     values = {name: value for each in used for name, value in _filter_values(each, query[each.name])}
     return " AND ".join(["1 = 1", *(f"({each.condition_for(query[each.name])})" for each in used)]), values
+
+
+def without_others(filters: tuple[Parameter, ...], query: Mapping[str, str]) -> tuple[str, str] | None:
+    """Two conditions: as many records meet `conditions` as meet the first one without those that meet the second, too.
+
+    None: no index finds the records that a filter leaves out.
+    """
+    used = next((each for each in filters if query.get(each.name, "") in each.others), None)
+    if used is None:
+        return None
+    where, _ = conditions(filters, {name: value for name, value in query.items() if name != used.name})
+    return where, f"{where} AND ({used.others[query[used.name]]})"
 
 
 def _filter_values(used: Parameter, text: str) -> Iterator[tuple[str, str | int]]:
