@@ -46,6 +46,7 @@ def build_packages(root: Path, version: str, target: Path) -> list[Path]:
         if digest_of(first / name) != digest_of(second / name):
             raise ReleaseError(f"{name} is not the same when it is built again")
     for name in names:
+        (first / name).chmod(0o644)  # flit leaves a wheel to its user alone
         (first / name).replace(target / name)
     shutil.rmtree(first)
     shutil.rmtree(second)

@@ -37,8 +37,10 @@ def dist(tmp_path_factory: pytest.TempPathFactory, version: str) -> Path:
     return target
 
 
-def test_there_are_four_packages(dist: Path, version: str) -> None:
-    assert {path.name for path in dist.iterdir() if path.suffix in (".whl", ".gz", ".tgz")} == {
+def test_there_are_four_packages_that_everyone_can_read(dist: Path, version: str) -> None:
+    packages = [path for path in dist.iterdir() if path.suffix in (".whl", ".gz", ".tgz")]
+    assert {path.stat().st_mode & 0o777 for path in packages} == {0o644}
+    assert {path.name for path in packages} == {
         f"relaydeck-{version}-py3-none-any.whl",
         f"relaydeck-{version}.tar.gz",
         f"relaydeck_client-{version}-py3-none-any.whl",
