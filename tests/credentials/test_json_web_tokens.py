@@ -262,6 +262,10 @@ async def test_an_address_of_keys_in_the_settings_needs_no_discovery(issuer: Tes
         ({"sub": "repo:acme/*"}, {"sub": "repo:acme/x"}, True),
         ({"sub": "repo:acme/*"}, {"sub": "repo:acme-evil/x"}, False),
         ({"sub": "a", "ref": "main"}, {"sub": "a"}, False),
+        ({"email": "a@example.com"}, {"email": "a@example.com"}, False),
+        ({"email": "a@example.com"}, {"email": "a@example.com", "email_verified": False}, False),
+        ({"email": "a@example.com"}, {"email": "a@example.com", "email_verified": True}, True),
+        ({"email": "a@example.com"}, {"email": "a@example.com", "email_verified": "true"}, True),
     ],
 )
 def test_a_rule_matches_claims(claims: dict[str, Any], found: dict[str, Any], matches: bool) -> None:

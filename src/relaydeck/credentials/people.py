@@ -23,7 +23,7 @@ from relaydeck.credentials.grants import Grant, read_grant
 from relaydeck.credentials.json_web_tokens import Claims, subject_slot
 from relaydeck.errors import Unauthorized
 from relaydeck.secret import Secret
-from relaydeck.settings.issuers import Issuer
+from relaydeck.settings.issuers import Issuer, has_verified_email
 from relaydeck.store.audit import AuditEntry, AuditLog
 from relaydeck.store.database import ReadRows, Transaction
 from relaydeck.store.sealing import ProvenRows, RowProofs, decrypt, derived_key, encrypt
@@ -59,7 +59,7 @@ def person_of(issuer: Issuer, claims: Claims) -> Person:
             raise Unauthorized("the provider does not say who this is")
     if VIA in name:
         raise Unauthorized("the name of the person is one that a token could have")
-    if issuer.person == "email" and claims.get("email_verified") not in (True, "true"):  # some send it as text
+    if issuer.person == "email" and not has_verified_email(claims):
         raise Unauthorized("the provider has not verified the e-mail address")
     rule = issuer.rule_for(claims)
     if rule is None:

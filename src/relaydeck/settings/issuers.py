@@ -104,7 +104,13 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return Path(self.ca_file) if self.ca_file else None
 
     def rule_for(self, claims: dict[str, Any]) -> Rule | None:
-        return next((rule for rule in self.rules if rule.matches(claims)), None)
+        """The first that matches. With some providers, people may claim any e-mail address that was not verified."""
+        known = claims if has_verified_email(claims) else {**claims, "email": None}
+        return next((rule for rule in self.rules if rule.matches(known)), None)
+
+
+def has_verified_email(claims: dict[str, Any]) -> bool:
+    return claims.get("email_verified") in (True, "true")  # some send it as text
 
 
 def issuers(text: str) -> tuple[Issuer, ...]:
