@@ -1,5 +1,6 @@
 """JSON Web Tokens of workloads as bearer credentials: which are accepted, and what forged ones meet."""
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -204,6 +205,15 @@ async def test_a_flood_of_unknown_keys_reads_them_once(scene: Scene) -> None:
     reasons = {await scene.refusal(scene.issuer.token(headers={"kid": str(number)})) for number in range(50)}
     assert reasons == {"the key that signed the JSON Web Token is not known"}
     assert scene.issuer.reads == ["/.well-known/openid-configuration", "/keys"]
+
+
+async def test_what_an_issuer_says_about_itself_is_asked_once_for_all_who_wait(issuer: TestIssuer) -> None:
+    """Strangers ask for it, when they begin to sign in."""
+    trusted = TrustedIssuer(msgspec.convert(issuer.settings(), Issuer), lambda _name, _problem: None)
+    found = await asyncio.gather(*(trusted.metadata() for _ in range(20)))
+    assert {each.issuer for each in found} == {issuer.url}
+    assert issuer.reads == ["/.well-known/openid-configuration"]
+    await trusted.close()
 
 
 async def test_known_keys_go_on_for_a_day_while_the_issuer_is_down(scene: Scene) -> None:

@@ -89,7 +89,8 @@ class SingleSignOn:
         self._issuers = {each.name: TrustedIssuer(each, services.report_issuer) for each in issuers}
         self._read, self._write, self._audit = services.read, services.writer.write, services.audit
         self._proofs, self._limits = services.audit.vault.proofs, limits
-        self._exchanges = asyncio.Semaphore(_MOST_EXCHANGES)
+        # Apart from those of strangers, who must not keep the sessions of others from being checked.
+        self._sign_ins, self._checks = asyncio.Semaphore(_MOST_EXCHANGES), asyncio.Semaphore(_MOST_EXCHANGES)
 
     # -- signing in -------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class SingleSignOn:
         form = {"grant_type": "authorization_code", "code": code, "code_verifier": verifier}
         form["redirect_uri"] = trusted.settings.redirect_uri
         try:
-            claims, refresh_token = await self._exchange(trusted, form, nonce=nonce)
+            claims, refresh_token = await self._exchange(self._sign_ins, trusted, form, nonce=nonce)
             person = people.person_of(trusted.settings, claims)
         except Unauthorized as error:
             raise SignInFailed(f"{_NOT_SIGNED_IN} Reason: {error.reason}.", 401) from None
@@ -162,12 +163,17 @@ class SingleSignOn:
         await self._write(lambda transaction: people.store(transaction, self._audit, session, self._limits, now))
         return secret
 
-    async def _exchange(self, trusted: TrustedIssuer, form: dict[str, str], **required: str) -> tuple[Claims, str]:
-        """The verified claims of the ID token, and the refresh token. Raises Unauthorized, IssuerFailed."""
-        if self._exchanges.locked():
-            raise TooManyRequests(1)
+    async def _exchange(
+        self, places: asyncio.Semaphore, trusted: TrustedIssuer, form: dict[str, str], **required: str
+    ) -> tuple[Claims, str]:
+        """The verified claims of the ID token, and the refresh token.
+
+        Raises Unauthorized, IssuerFailed, and TooManyRequests while all places are taken.
+        """
         issuer, metadata = trusted.settings, await trusted.metadata()
-        async with self._exchanges:
+        if places.locked():
+            raise TooManyRequests(1)
+        async with places:
             headers, form = await _authenticated(issuer, metadata, form)
             response = await trusted.post(metadata.token_endpoint, form, headers)
         if response.status >= 500 or response.status == 429:
@@ -206,7 +212,7 @@ class SingleSignOn:
             return await self._checked_by_another(session, secret) if is_late else session
         try:
             return await self._check(session, secret)
-        except IssuerFailed:
+        except (IssuerFailed, TooManyRequests):
             await self._write(lambda transaction: people.release(transaction, session.digest))
             return None if is_late else session
         except Unauthorized:
@@ -219,7 +225,7 @@ class SingleSignOn:
         if trusted is None or not token:
             raise Unauthorized("the session cannot be checked")
         form = {"grant_type": "refresh_token", "refresh_token": token}
-        claims, newer = await self._exchange(trusted, form, sub=session.person.subject)
+        claims, newer = await self._exchange(self._checks, trusted, form, sub=session.person.subject)
         person, now = people.person_of(trusted.settings, claims), int(time.time())
         encrypted = people.encrypted(secret, newer or token)
         checked = session._replace(

@@ -87,6 +87,7 @@ class TrustedIssuer:
         self._report, self._now, self._resolve = report, now, resolve
         self._client: HttpClient | None = None
         self._metadata: Metadata | None = None
+        self._asking: asyncio.Task[Metadata] | None = None
         self._keys: list[dict[str, Any]] = []
         self._read_at = self._tried_at = 0.0
         self._reading = asyncio.Lock()
@@ -164,8 +165,12 @@ class TrustedIssuer:
         return len(found)
 
     async def metadata(self) -> Metadata:
-        """Raises IssuerFailed."""
-        return self._metadata or await self.read_metadata()
+        """Whoever comes while it is read waits for the same answer: strangers may ask. Raises IssuerFailed."""
+        if self._metadata is None:
+            if self._asking is None or self._asking.done():
+                self._asking = asyncio.create_task(self.read_metadata())
+            return await asyncio.shield(self._asking)
+        return self._metadata
 
     async def read_metadata(self) -> Metadata:
         """Raises IssuerFailed."""
