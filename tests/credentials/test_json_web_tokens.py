@@ -178,8 +178,14 @@ async def test_a_key_in_the_token_is_not_used(scene: Scene) -> None:
     assert await scene.refusal(token) == "the signature of the JSON Web Token does not hold"
 
 
-async def test_a_logout_token_is_no_credential(scene: Scene) -> None:
-    token = scene.issuer.token(headers={"typ": "logout+jwt"})
+@pytest.mark.parametrize("seconds", [10**15, 10**300, 10**400])
+async def test_a_token_that_ends_in_no_year_is_refused(scene: Scene, seconds: int) -> None:
+    assert await scene.refusal(scene.issuer.token(exp=seconds)) == "the JSON Web Token ends after the year 9999"
+
+
+@pytest.mark.parametrize("typ", ["logout+jwt", "Application/Logout+JWT"])
+async def test_a_logout_token_is_no_credential(scene: Scene, typ: str) -> None:
+    token = scene.issuer.token(headers={"typ": typ})
     assert await scene.refusal(token) == "the JSON Web Token is of another type"
 
 

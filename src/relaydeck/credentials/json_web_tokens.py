@@ -42,6 +42,7 @@ _PAUSE_SECONDS = 10.0  # between two attempts to read the keys, whatever asks fo
 _TIMEOUT_SECONDS = 5.0
 _SLOTS = 4095  # buckets of the rate limit on one machine
 _LONGEST_SUBJECT = 255
+_YEAR_10000 = 253_402_300_800
 
 Claims = dict[str, Any]
 Report = Callable[[str, str], None]  # the name of an issuer, and what is wrong with it; empty: nothing any more
@@ -103,7 +104,7 @@ class TrustedIssuer:
         header = _part(token, 0, _Header)
         if header.alg not in self.settings.algorithms:
             raise Unauthorized("the JSON Web Token is signed with an algorithm that its issuer may not use")
-        if typ != "logout+jwt" and header.typ.lower() in ("logout+jwt", "secevent+jwt"):
+        if typ != "logout+jwt" and header.typ.lower().removeprefix("application/") in ("logout+jwt", "secevent+jwt"):
             raise Unauthorized("the JSON Web Token is of another type")
         claims = self._verified(token, await self._key(header), header.alg, audience)
         for name, value in required.items():
@@ -124,6 +125,8 @@ class TrustedIssuer:
             )
         except (jwt.PyJWTError, ValueError, OverflowError, RecursionError) as error:
             raise Unauthorized(_PROBLEMS.get(type(error).__name__, "the JSON Web Token is not valid")) from None
+        if int(found["exp"]) >= _YEAR_10000:  # no date can be written for it
+            raise Unauthorized("the JSON Web Token ends after the year 9999")
         return found
 
     async def _key(self, header: _Header) -> jwt.PyJWK:
