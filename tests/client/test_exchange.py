@@ -151,9 +151,11 @@ def test_an_identifier_is_one_segment_of_a_path(given: str, sent: str) -> None:
     assert contract.update_notification(given).target == f"/api/v1/notifications/{sent}"
 
 
-def test_an_empty_identifier_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(ValueError, match="an identifier is empty"):
-        admin.delete_relayer("")
+@pytest.mark.parametrize("given", ["", ".", ".."])
+def test_an_empty_identifier_or_a_dot_segment_is_refused_before_anything_is_sent(given: str) -> None:
+    """A proxy that takes dot segments out of a path would make `deliveries/./replay` replay every delivery."""
+    with pytest.raises(ValueError, match="an identifier is empty, or a dot segment"):
+        admin.replay_delivery(given)
 
 
 def test_amounts_of_any_size_stay_exact() -> None:

@@ -53,6 +53,17 @@ const main = async () => {
     const failing = new r.Relaydeck(address, { ...unset, firstPause: 1 });
     await failing.api("listSigners").catch((error) => say([error.message, error.cause.cause.code.slice(0, 7)]));
   }
+  const misled = (error) => say([error.name, error.message]);
+  await relaydeck.admin("replayDelivery", { path: { id: "." } }).catch(misled); // of the path `deliveries/replay`
+  const flooding = (await import("node:http")).createServer((_, response) => {
+    const send = () => (response.write(Buffer.alloc(1 << 20, 32)) ? setImmediate(send) : response.once("drain", send));
+    send();
+  });
+  await new Promise((resolve) => flooding.listen(0, "127.0.0.1", resolve));
+  const flooded = new r.Relaydeck(`http://127.0.0.1:${flooding.address().port}`, unset);
+  await flooded.api("listSigners").catch(misled);
+  flooding.closeAllConnections();
+  flooding.close();
   const [headers, body] = JSON.parse(process.env.MESSAGE);
   const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
   say((await r.verifyWebhook(headers, body, ["another", key], { now: 1000 })).type);
@@ -75,6 +86,8 @@ RESULTS = [
     1,
     ["the connection failed", "ECONNRE"],
     ["the connection failed", "ERR_SSL"],
+    ["TypeError", "id must not be a dot segment"],
+    ["ApiError", "the response is larger than 67108864 bytes"],
     "relayer.paused",
     ["WebhookError", "the message does not have exactly one header webhook-id"],
     ["WebhookError", "no signature of the message was made with a known key"],

@@ -39,6 +39,7 @@ export interface Settings {
 
 const LONGEST_PAUSE = 5_000;
 const LONGEST_WAIT_SECONDS = 30;
+const MOST_RESPONSE_BYTES = 64 * 1024 * 1024; // as the Python client
 
 const DELETED = { data: null, error: "", metadata: { logs: [], traces: [] }, success: true, changed: true };
 
@@ -139,17 +140,19 @@ export class Relaydeck {
       const isPatch = method === "PATCH" && template.startsWith("/admin/");
       headers["content-type"] = isPatch ? "application/merge-patch+json" : "application/json";
     }
+    const address = this.#base + target(template, options);
     const timeout = AbortSignal.timeout(this.#settings.timeout);
     const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
     try {
-      const response = await this.#settings.fetch(this.#base + target(template, options), {
+      const response = await this.#settings.fetch(address, {
         method,
         headers,
         redirect: "manual", // a token is sent to no other address
         signal,
         ...(options.body === undefined ? {} : { body: encode(options.body) }),
       });
-      const text = await response.text();
+      const text = await textOf(response);
+      if (text === undefined) return { failure: tooLarge(response.status) };
       if (response.ok) return { response: { status: response.status, headers: response.headers, text } };
       return { failure: errorOf(response.status, response.headers, text) };
     } catch (error) {
@@ -182,6 +185,8 @@ function target(template: string, options: Untyped): string {
   const path = template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = options.path?.[name];
     if (!value) throw new TypeError(`the path needs ${name}`);
+    // `fetch` takes these out of the path: `deliveries/./replay` would send every dead delivery again.
+    if (value === "." || value === "..") throw new TypeError(`${name} must not be a dot segment`);
     return encodeURIComponent(value);
   });
   const query = new URLSearchParams();
@@ -201,6 +206,26 @@ function encode(body: unknown): string {
     typeof value === "bigint" ? `${mark}${exact.push(String(value)) - 1}` : value,
   );
   return text.replace(new RegExp(`"${mark}(\\d+)"`, "g"), (_, index: string) => exact[Number(index)] as string);
+}
+
+/** The body; undefined if it is too large: a server may send one that has no end. */
+async function textOf(response: Response): Promise<string | undefined> {
+  const reader = response.body?.getReader();
+  const decoder = new TextDecoder();
+  let [text, size] = ["", 0];
+  for (let part = await reader?.read(); part?.value; part = await reader?.read()) {
+    size += part.value.byteLength;
+    if (size > MOST_RESPONSE_BYTES) {
+      await reader?.cancel();
+      return undefined;
+    }
+    text += decoder.decode(part.value, { stream: true });
+  }
+  return text + decoder.decode();
+}
+
+function tooLarge(status: number): ApiError {
+  return new ApiError(`the response is larger than ${MOST_RESPONSE_BYTES} bytes`, status, "", "", undefined, {});
 }
 
 function decode(text: string): unknown {

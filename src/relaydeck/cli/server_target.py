@@ -14,6 +14,7 @@ from relaydeck.client import Client, errors, records
 from relaydeck.client.exchange import read_address
 from relaydeck.doctor import Finding, Result
 from relaydeck.errors import OperatorError
+from relaydeck.identifiers import identifier_problem
 from relaydeck.secret import Secret
 from relaydeck.web_addresses import is_loopback
 
@@ -56,6 +57,8 @@ class ServerTarget:
         """Raises OperatorError; Refused when the server answered."""
         segments = [identifier if each == "{id}" else each for each in operation.path.split("/")]
         remedy = remedy if operation.is_change else ""
+        if operation.has_identifier and (problem := identifier_problem(identifier)):
+            raise OperatorError(f"the id {problem}", remedy)
         try:
             found = self._client.admin.request(
                 operation.method, *segments, query=query, document=document, if_match=if_match

@@ -183,9 +183,9 @@ class Call(NamedTuple, Generic[T]):
 
 
 def path(*segments: str) -> str:
-    """Segments as one path; an identifier may hold any character."""
-    if "" in segments:
-        raise ValueError("an identifier is empty")
+    """Segments as one path; an identifier may hold any character. A proxy would take a dot segment out of the path."""
+    if not {"", ".", ".."}.isdisjoint(segments):
+        raise ValueError("an identifier is empty, or a dot segment")
     return "/" + "/".join([quote(segment, safe="") for segment in segments])
 
 
