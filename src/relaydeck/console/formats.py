@@ -26,8 +26,11 @@ _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words}
 _SIGNIFICANT = 5
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _WEI = re.compile(r"\b(\d{1,78}) Wei\b")
-# Characters that show nothing or change the direction of the text around them.
-_INVISIBLE = re.compile("[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+# Characters that show nothing, look like a blank, or change the direction of the text around them.
+_INVISIBLE = re.compile(
+    "[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f"
+    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 
 
 def _markup(text: str) -> Markup:

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import inspect
+import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from functools import cache
 from io import StringIO
@@ -48,7 +49,7 @@ def page(template: str, status: int = 200, **values: Any) -> Reply:
 
 
 def csv_file(name: str, rows: Sequence[Mapping[str, object]]) -> Reply:
-    """A file to download. A cell that a spreadsheet would take for a formula begins with an apostrophe."""
+    """A file to download. What a spreadsheet would take for a formula begins with an apostrophe."""
     text = StringIO()
     names = [list(rows[0])] if rows else []
     csv.writer(text).writerows([*names, *([_cell(each) for each in row.values()] for row in rows)])
@@ -60,9 +61,13 @@ def download(name: str, kind: bytes, text: str) -> Reply:
     return Reply(200, text.encode(), (b"content-type", kind), (*_PAGE_HEADERS, disposition))
 
 
+# The wide forms are those of Japanese keyboards; in many countries, a spreadsheet begins a cell after a semicolon, too.
+_FORMULA = re.compile(r"(?<![^;\t\r\n])(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
+
+
 def _cell(value: object) -> str:
     text = "" if value is None else str(value)
-    return f"'{text}" if isinstance(value, str) and text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    return _FORMULA.sub("'", text) if isinstance(value, str) else text
 
 
 def picture(svg: str) -> Reply:
