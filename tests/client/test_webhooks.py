@@ -1,6 +1,7 @@
 """`verify_webhook` against an independent implementation of Standard Webhooks, and against what must not pass."""
 
 import base64
+import hmac
 from datetime import UTC, datetime
 from typing import Any
 
@@ -127,6 +128,15 @@ def test_what_was_changed_on_the_way_is_refused(changed: dict[str, str]) -> None
 def test_a_changed_body_is_refused() -> None:
     with pytest.raises(WrongSignature):
         verify_webhook(signed(), BODY.encode() + b" ", KEY, now=NOW)
+
+
+@pytest.mark.parametrize("keys", ["", [""], ["", KEY]])
+def test_an_empty_key_verifies_nothing(keys: str | list[str]) -> None:
+    """Such as that of a variable that is not set: anybody can sign with it."""
+    content = f"evt_1.{NOW}.{BODY}".encode()
+    signature = base64.b64encode(hmac.digest(b"", content, "sha256")).decode()
+    with pytest.raises(WrongSignature):
+        verify_webhook(signed() | {"webhook-signature": f"v1,{signature}"}, BODY.encode(), keys, now=NOW)
 
 
 def test_no_key_verifies_nothing() -> None:

@@ -27,7 +27,8 @@ def verify_webhook(
     """The event of a message that the holder of `key` sent within `tolerance` seconds. Raises `WebhookError`.
 
     `body` is the body as it arrived, before any parsing. A service repeats a message until it is acknowledged, with
-    the same `Event.id`: remember the ids you have handled. Give several keys while you replace one.
+    the same `Event.id`: remember the ids you have handled. Give several keys while you replace one. An empty key, with
+    which anybody can sign, verifies nothing.
 
     >>> from relaydeck.client import verify_webhook, WrongSignature
     >>> headers = {"webhook-id": "evt_1", "webhook-timestamp": "1000", "webhook-signature": "v1,AAAA"}
@@ -41,7 +42,7 @@ def verify_webhook(
     message_id, timestamp = _header(given, "webhook-id"), _header(given, "webhook-timestamp")
     _require_recent(timestamp, time.time() if now is None else now, tolerance)
     signed = f"{message_id}.{timestamp}.".encode(errors="surrogatepass") + body
-    keys = [key] if isinstance(key, str) else key
+    keys = [each for each in ([key] if isinstance(key, str) else key) if each]
     _require_signature([_signature(each, signed) for each in keys], _header(given, "webhook-signature"))
     try:
         return msgspec.json.decode(body, type=Event)
