@@ -64,7 +64,7 @@ parallel-proofs: $(PROVEN_WITH)
 single-proofs: $(PROVEN_WITH)
 	@$(BIN)/python -m pytest --durations 20 -m 'prove and not parallel' $(ARGS) || test $$? = 5
 
-attack: $(VENV)/.dev tests/node/node_modules/.installed $(TEST_TOOLS) ## Attack the service as strangers, callers, nodes, files and browsers would (ARGS=--short: a part)
+attack: $(VENV)/.dev $(TEST_NODE) $(TEST_TOOLS) ## Attack the service as strangers, callers, nodes, files and browsers would (ARGS=--short: a part)
 	@$(BIN)/python -m tests.proofs.attack $(ARGS)
 
 explore: $(VENV)/.dev ## Fail each call of each operation in turn (ARGS="--hours 1" goes on with random faults and the model)
