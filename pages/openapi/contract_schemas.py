@@ -222,7 +222,7 @@ def _config_field(name: str) -> msgspec.Meta:
 def rpc_errors() -> dict[int, tuple[str, str]]:
     """Each code of a JSON-RPC error with its message and its meaning."""
     known = {METHOD_NOT_FOUND.code: (METHOD_NOT_FOUND.message, "The method is not `feeEstimate`.")}
-    known |= {failure.code: (failure.message, failure.meaning) for failure in RpcFailure.__subclasses__()}
+    known |= {failure.code: (failure.message, failure.__doc__ or "") for failure in RpcFailure.__subclasses__()}
     return dict(sorted(known.items()))
 
 

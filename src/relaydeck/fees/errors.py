@@ -27,68 +27,53 @@ NODE_FAILURES = (NodesUnreachable, NodesDisagree, NodeError, TimeoutError)
 
 
 class RpcFailure(Exception):
-    """The description may be shown to the caller: it never contains the secret part of a URL."""
+    """The description may be shown to the caller: it never contains the secret part of a URL.
+
+    The documentation says of each what its docstring says.
+    """
 
     code: ClassVar[int]
     message: ClassVar[str]
-    meaning: ClassVar[str]  # for the documentation
-    outcome: ClassVar[str] = "refused"  # for the metrics; `failed`: neither the request nor the transaction is at fault
+    outcome: ClassVar[str]  # for the metrics; `failed`: neither the request nor the transaction is at fault
+
+    def __init_subclass__(cls, *, code: int, message: str, outcome: str = "refused") -> None:
+        cls.code, cls.message, cls.outcome = code, message, outcome
 
     def __init__(self, description: str) -> None:
         super().__init__(description)
         self.description = description
 
 
-class InvalidParams(RpcFailure):
-    code = -32602
-    message = "Invalid params"
-    meaning = "The params do not fit the method; `description` says where."
+class InvalidParams(RpcFailure, code=-32602, message="Invalid params"):
+    """The params do not fit the method; `description` says where."""
 
 
-class InternalFailure(RpcFailure):
-    code = -32603
-    outcome = "failed"
-    message = "Internal error"
-    meaning = "The service itself failed."
+class InternalFailure(RpcFailure, code=-32603, message="Internal error", outcome="failed"):
+    """The service itself failed."""
 
 
-class NodeUnreachable(RpcFailure):
-    code = -32000
-    outcome = "failed"
-    message = "Node unreachable"
-    meaning = "No RPC URL of the relayer or its network answered in time, or none has a current block."
+class NodeUnreachable(RpcFailure, code=-32000, message="Node unreachable", outcome="failed"):
+    """No RPC URL of the relayer or its network answered in time, or none has a current block."""
 
 
-class ExecutionReverted(RpcFailure):
-    code = -32001
-    message = "Execution reverted"
-    meaning = "The transaction would fail when executed; `description` is the reason."
+class ExecutionReverted(RpcFailure, code=-32001, message="Execution reverted"):
+    """The transaction would fail when executed; `description` is the reason."""
 
 
-class ReceiverNotWhitelisted(RpcFailure):
-    code = -32002
-    message = "Receiver not whitelisted"
-    meaning = "The relayer's policy does not allow this receiver."
+class ReceiverNotWhitelisted(RpcFailure, code=-32002, message="Receiver not whitelisted"):
+    """The relayer's policy does not allow this receiver."""
 
 
-class NoFreshRate(RpcFailure):
-    code = -32003
-    outcome = "failed"
-    message = "No fresh rate"
-    meaning = "There is no fresh rate for the fee token."
+class NoFreshRate(RpcFailure, code=-32003, message="No fresh rate", outcome="failed"):
+    """There is no fresh rate for the fee token."""
 
 
-class NodeRefused(RpcFailure):
-    code = -32004
-    message = "Node refused"
-    meaning = "A node answered with an error other than a revert, for example missing funds."
+class NodeRefused(RpcFailure, code=-32004, message="Node refused"):
+    """A node answered with an error other than a revert, for example missing funds."""
 
 
-class FeeDataDisputed(RpcFailure):
-    code = -32005
-    outcome = "failed"
-    message = "Nodes disagree"
-    meaning = "The nodes disagree, or fewer answer than the network's `quorum`; `description` lists what each said."
+class FeeDataDisputed(RpcFailure, code=-32005, message="Nodes disagree", outcome="failed"):
+    """The nodes disagree, or fewer answer than the network's `quorum`; `description` lists what each said."""
 
 
 def as_estimate_failure(failure: Exception) -> RpcFailure:

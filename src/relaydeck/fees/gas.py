@@ -41,10 +41,6 @@ _LONGEST_READ = 2_000  # characters: a node may send a megabyte
 _PLAIN_FIELDS = frozenset({"from", "to", "value", "data", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas"})
 
 
-def _never(_: "Gas") -> bool:
-    return False
-
-
 def intrinsic_gas(call: dict[str, Any]) -> int:
     """What every chain charges before the first instruction. What forks and creations add to it is left out."""
     data = bytes.fromhex(call["data"][2:])
@@ -68,7 +64,7 @@ class Run(msgspec.Struct, frozen=True):
     extra_calls: Sequence[Question[Any]] = ()  # asked of the same node in the same request
     needs_extra: bool = True  # whether another node is asked if this one cannot answer those now
     is_past: bool = False  # the block is not the newest
-    refuses: Callable[["Gas"], bool] = _never  # whether the answer means that the transaction cannot be sent
+    refuses: Callable[["Gas"], bool] = lambda _: False  # whether the answer means that the transaction cannot be sent
 
     @property
     def at(self) -> str:
@@ -139,23 +135,13 @@ class Simulated:
 
 
 # How `eth_estimateGas` is asked, the best first: nodes differ in what they accept.
-def _with_funds(run: Run) -> tuple[Any, ...]:
-    return (run.priced(), run.pending, run.override)
-
-
-def _pending(run: Run) -> tuple[Any, ...]:
-    return (run.priced(), run.pending)
-
-
-def _latest(run: Run) -> tuple[Any, ...]:
-    return (run.priced(), run.at)
-
-
-def _without_price(run: Run) -> tuple[Any, ...]:
-    return (run.call, run.at)
-
-
-_FORMS = (_with_funds, _pending, _latest, _without_price)
+_FORMS: tuple[Callable[[Run], tuple[Any, ...]], ...] = (
+    lambda run: (run.priced(), run.pending, run.override),
+    lambda run: (run.priced(), run.pending),
+    lambda run: (run.priced(), run.at),
+    lambda run: (run.call, run.at),
+)
+_with_funds, *_, _without_price = _FORMS
 
 
 class _NoSimulation(errors.NodeError):

@@ -2,8 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -236,40 +235,42 @@ class HttpEndpoint:
 _MAX_TOGETHER = 16  # requests of one batch that a node does not take whole
 
 
-class Sender:
-    def __init__(self, client: Client, max_batch: int) -> None:
+class OneNode:
+    """One URL of a pool, also for a caller that adapts its questions to what this node offers."""
+
+    def __init__(self, node: Node, client: Client, max_batch: int) -> None:
+        self.key = node  # the same object in every conversation with this URL
         self._client = client
         self._max_batch = max_batch
 
-    def ask(self, node: Node, question: Question[T]) -> Awaitable[T]:
-        return self._client.ask(node.url, question)
-
-    async def ask_together(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
-        """The answers in order, some of which may be a `NodeError`. Raises that of a node over its limits."""
+    async def ask(self, *questions: Question[Any]) -> list[Any]:
+        """Independent questions in one request. An answer may be a `NodeError`. Raises `UrlFailed`, or the `NodeError`
+        of a node over its limits."""
         if len(questions) == 1:
             try:
-                return [await self._client.ask(node.url, questions[0])]
+                return [await self._client.ask(self.key.url, questions[0])]
             except errors.NodeError as error:
                 answers = [error]
         else:
-            answers = await self.ask_batch(node, questions)
+            answers = await self.ask_batch(questions)
         for answer in answers:
             if isinstance(answer, errors.NodeError) and errors.error_kind(answer) is errors.ErrorKind.BUSY:
-                node.shrink_batches(len(questions))
+                self.key.shrink_batches(len(questions))
                 raise answer
         return answers
 
-    async def ask_batch(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
+    async def ask_batch(self, questions: Sequence[Question[Any]]) -> list[Any]:
         """Independent questions. An answer may be a `NodeError`."""
         if len(questions) == 1:
-            return [await self._ask_without_raising(node, questions[0])]
-        size = node.batch_size
+            return [await self._ask_without_raising(questions[0])]
+        size = self.key.batch_size
         parts = [questions[start : start + size] for start in range(0, len(questions), size)]
-        answers = await gather_some(_MAX_TOGETHER, partial(self._ask_part, node), parts)
+        answers = await gather_some(_MAX_TOGETHER, self._ask_part, parts)
         return [each for part in answers for each in part]
 
-    async def _ask_part(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
+    async def _ask_part(self, questions: Sequence[Question[Any]]) -> list[Any]:
         """In one request, unless the node refuses batches: then in several smaller ones, or one by one."""
+        node = self.key
         if node.batches and len(questions) > 1:
             try:
                 answers = await self._client.ask_batch(node.url, questions)
@@ -278,28 +279,15 @@ class Sender:
             except BatchRefused:
                 if len(questions) > self._max_batch:  # smaller batches may be accepted
                     node.shrink_batches(len(questions))
-                    return await self.ask_batch(node, questions)
+                    return await self.ask_batch(questions)
                 node.batches = False
             except (errors.UrlFailed, asyncio.CancelledError):  # cancelled: it timed out
                 node.shrink_batches(len(questions))
                 raise
-        return await gather_some(_MAX_TOGETHER, partial(self._ask_without_raising, node), questions)
+        return await gather_some(_MAX_TOGETHER, self._ask_without_raising, questions)
 
-    async def _ask_without_raising(self, node: Node, question: Question[T]) -> T | errors.NodeError:
+    async def _ask_without_raising(self, question: Question[T]) -> T | errors.NodeError:
         try:
-            return await self.ask(node, question)
+            return await self._client.ask(self.key.url, question)
         except errors.NodeError as error:
             return error
-
-
-class OneNode:
-    """One URL of a pool, for a caller that adapts its questions to what this node offers."""
-
-    def __init__(self, node: Node, sender: Sender) -> None:
-        self.key = node  # the same object in every conversation with this URL
-        self._sender = sender
-
-    def ask(self, *questions: Question[Any]) -> Awaitable[list[Any]]:
-        """Independent questions in one request. An answer may be a `NodeError`. Raises `UrlFailed`, or the `NodeError`
-        of a node over its limits."""
-        return self._sender.ask_together(self.key, questions)

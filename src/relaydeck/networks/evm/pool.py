@@ -32,7 +32,7 @@ from relaydeck.networks.evm.agreement import (
     similar,
 )
 from relaydeck.networks.evm.calls import Answer, Call, Calls, Said, is_settled
-from relaydeck.networks.evm.client import Client, OneNode, Sender
+from relaydeck.networks.evm.client import Client, OneNode
 from relaydeck.networks.evm.errors import NodeError, NodesDisagree, NodesUnreachable
 from relaydeck.networks.evm.header import NEWEST_BLOCK, Header, block_question, fitting_facts
 from relaydeck.networks.evm.node import Fault, Node, State
@@ -88,8 +88,7 @@ class NodePool:
         self._fitting = (UNKNOWN, UNKNOWN)  # the facts as given, and without the rules that the chain does not follow
         spread = jitter or random.Random()  # noqa: S311 - spreads probes, hides nothing
         self._health = NodeHealth(self.nodes, chain_id, client, options, monotonic, spread)
-        self._sender = Sender(client, options.max_batch)
-        self._single = {node: OneNode(node, self._sender) for node in self.nodes}
+        self._single = {node: OneNode(node, client, options.max_batch) for node in self.nodes}
         self._calls = Calls(self.nodes, options, self._health)
         self._agreement = Agreement(self._calls, lambda: self.quorum, self._health.outvote)
         self.settle = self._agreement.settle
@@ -139,7 +138,8 @@ class NodePool:
 
     async def ask(self, question: Question[T], deadline: float | None = None) -> Answer[T]:
         """`deadline` is on the event loop's clock. Raises as `agree`."""
-        call = Call(lambda node: self._sender.ask(node, question), self._deadline(deadline), question, question.method)
+        send: Callable[[Node], Awaitable[T]] = lambda node: self._client.ask(node.url, question)  # noqa: E731
+        call = Call(send, self._deadline(deadline), question, question.method)
         await self._health.introduce()
         return await self._agreement.ask(call, _subject(question))
 
@@ -189,7 +189,7 @@ class NodePool:
     def _batch(
         self, questions: Sequence[Question[Any]], deadline: float | None, first: Sequence[Node] = ()
     ) -> Call[list[Any]]:
-        send: Callable[[Node], Awaitable[list[Any]]] = lambda node: self._sender.ask_together(node, questions)  # noqa: E731
+        send: Callable[[Node], Awaitable[list[Any]]] = lambda node: self._single[node].ask(*questions)  # noqa: E731
         return Call(send, self._deadline(deadline), questions, "", first=first)
 
     def _deadline(self, deadline: float | None = None) -> float:
@@ -232,10 +232,10 @@ class NodePool:
     async def _read_node(self, node: Node, questions: Sequence[Question[Any]]) -> list[Any]:
         """Its newest block, and the answers. A node that returns no blocks is asked for the number of its newest."""
         if node.has_blocks:
-            header, *answers = await self._sender.ask_together(node, [NEWEST_BLOCK, *questions])
+            header, *answers = await self._single[node].ask(NEWEST_BLOCK, *questions)
             if not isinstance(header, NodeError):
                 return [header, *answers]
-        return [await newest_block(self._client, node), *await self._sender.ask_together(node, questions)]
+        return [await newest_block(self._client, node), *await self._single[node].ask(*questions)]
 
     async def _head(self, read: Mapping[Node, Header], deadline: float) -> Header:
         polled = poll(read, self.quorum, self.facts, self._now())
@@ -251,7 +251,7 @@ class NodePool:
         self, nodes: Sequence[Node], questions: Sequence[Question[Any]], deadline: float
     ) -> dict[Node, list[Any]]:
         """The answers of these nodes; one that fails is left out."""
-        calls = [Call(lambda node: self._sender.ask_batch(node, questions), deadline, "again", "") for _ in nodes]
+        calls = [Call(lambda node: self._single[node].ask_batch(questions), deadline, "again", "") for _ in nodes]
         found = await asyncio.gather(*map(self._calls.answer_of, nodes, calls))
         return {node: answers for node, answers in zip(nodes, found, strict=True) if answers is not None}
 
