@@ -96,7 +96,7 @@ async def test_two_of_three_nodes_are_asked_by_default_and_the_third_decides() -
     assert liar.outvoted >= 1
     assert liar.last_fault is not None
     assert liar.last_fault.reason == ("answered 9 about the answer to eth_getTransactionCount; the others answered 5")
-    assert pool.disagreements == liar.outvoted
+    assert pool.figures().disagreements == liar.outvoted
 
 
 async def test_a_node_that_is_outvoted_is_asked_less_often() -> None:
@@ -154,7 +154,7 @@ async def test_a_method_that_no_node_offers_is_no_dispute() -> None:
         answering(nodes, *[{"code": -32601, "message": "the method does not exist"}] * 3)
         with pytest.raises(NodeError, match="error -32601"):
             await pool.ask(NONCE)
-        assert (pool.disagreements, pool.figures().disputes) == (0, {})
+        assert (pool.figures().disagreements, pool.figures().disputes) == (0, {})
 
 
 async def test_a_dispute_is_over_when_all_agree() -> None:

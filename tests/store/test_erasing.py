@@ -51,9 +51,9 @@ def test_a_removed_key_leaves_the_write_ahead_log(home: Path) -> None:
     with opened(home) as store:
         value = sealed(store)
         remove_ops(store)
-        assert (store.database.erasing, on_disk(home, value)) == (True, True)
+        assert (store.database.write_signal.erasing, on_disk(home, value)) == (True, True)
         store.database.erase_removed()
-        assert (store.database.erasing, on_disk(home, value)) == (False, False)
+        assert (store.database.write_signal.erasing, on_disk(home, value)) == (False, False)
 
 
 def test_a_command_that_removes_a_key_empties_the_log_of_a_running_service(home: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_key_removed_by_a_process_that_was_killed_leaves_the_log_of_the_next_o
         assert (killed.returncode, on_disk(home, value)) == (-signal.SIGKILL, True)
         with closing(open_served_store(Settings(home=home))) as served:
             served.database.erase_removed()
-            assert (served.database.erasing, on_disk(home, value)) == (False, False)
+            assert (served.database.write_signal.erasing, on_disk(home, value)) == (False, False)
 
 
 def test_a_reader_in_the_way_delays_the_erasing(home: Path) -> None:
@@ -84,9 +84,9 @@ def test_a_reader_in_the_way_delays_the_erasing(home: Path) -> None:
             other.database.read("SELECT count(*) FROM signers")
             remove_ops(store)
             store.database.erase_removed()
-            assert (store.database.erasing, on_disk(home, value)) == (True, True)
+            assert (store.database.write_signal.erasing, on_disk(home, value)) == (True, True)
         store.database.erase_removed()
-        assert (store.database.erasing, on_disk(home, value)) == (False, False)
+        assert (store.database.write_signal.erasing, on_disk(home, value)) == (False, False)
 
 
 def test_a_key_that_an_apply_over_http_replaces_leaves_the_log_of_the_running_service(home: Path) -> None:

@@ -104,7 +104,7 @@ def test_closing_creates_no_file_in_the_place_of_one_that_is_gone(home: Path) ->
     with opened(home) as store:
         with store.database.transaction():
             pass
-        store.database.erasing = True
+        store.database.write_signal.erasing = True
         delete(home / "relaydeck.db")
     assert not (home / "relaydeck.db").exists()
 

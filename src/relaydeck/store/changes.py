@@ -45,7 +45,7 @@ def remove_row(transaction: Transaction, table: str, seq: int) -> None:
 def remove_rows(transaction: Transaction, table: str, rows: StagedRows) -> None:
     """Like `remove_row`, for many records, which must exist; their one column is `seq`. Prunes nothing."""
     transaction.erases_secrets = True
-    transaction.delete_all(table, rows)
+    transaction.execute(f"DELETE FROM {table} WHERE seq IN (SELECT seq FROM {rows.table})")
     transaction.insert_all("removals", rows, {"resource": table, "revision": transaction.revision})
 
 

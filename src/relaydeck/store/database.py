@@ -120,10 +120,6 @@ class Transaction(Scoped):
         changed = ", ".join([*staged, *(f"{name} = :{name}" for name in more)])
         self.execute(f"UPDATE {table} SET {changed} FROM {rows.table} AS staged WHERE {table}.seq = staged.seq", more)
 
-    def delete_all(self, table: str, rows: StagedRows) -> None:
-        """Delete rows, which the one column of staged ones, `seq`, identifies."""
-        self.execute(f"DELETE FROM {table} WHERE seq IN (SELECT seq FROM {rows.table})")
-
     def present(self, table: str, column: str, values: Sequence[str], *, everything: bool = False) -> set[str]:
         """The values that occur in a column. `everything`: also outside of the scope of a credential."""
         with self.within(None) if everything else nullcontext():
@@ -228,7 +224,6 @@ class Database(Reader, Protocol):
 
     remote: bool  # a server that other machines use too: every query is a round trip
     server_sql: str  # reads the state of such a server: `moment` of its clock, `used`, `most`, `migrating`; or empty
-    erasing: bool  # secrets were removed, and copies of them may still be outside the tables
     write_signal: WriteSignal
     on_lock_wait: OnLockWait | None  # set in a worker: called when a write has waited for another one for seconds
     schema_types: Mapping[str, str]  # the engine's types for the placeholders in migrations
@@ -269,7 +264,7 @@ class Database(Reader, Protocol):
         """Whether a worker of any service uses the database now."""
 
     def erase_removed(self) -> None:
-        """Overwrite the copies of removed secrets outside the tables, while `erasing`. In a thread: it syncs.
+        """Overwrite the copies of removed secrets outside the tables, if there are any. In a thread: it syncs.
 
         A server keeps its own log, for replicas and backups.
         """

@@ -244,7 +244,7 @@ class RemoteFollower:
         self._stale_seconds = stale_seconds
         self._monotonic = monotonic
         self._last_write, self._last_token_write = database.write_signal.last, database.write_signal.last_of_tokens
-        self._seen_write = self._seen_token_write = -1
+        self._seen_signals = -1, -1
         self.revision = -1
         self._thread = SideThreads(1, "follower")
         self._wanted = asyncio.Event()  # a refresh, before the next regular one
@@ -252,12 +252,13 @@ class RemoteFollower:
         self._fresh_at = monotonic()
         self._fetching = False  # changes are read and encoded: that the last refresh is long ago says nothing
         self._reloading = False  # everything is read again, which may take long
-        self._problem, self._backoff = "", Backoff(_LONGEST_RETRY, monotonic=monotonic)
+        self.problem = ""  # why the database is unavailable; empty when it is available
+        self._backoff = Backoff(_LONGEST_RETRY, monotonic=monotonic)
         self._task: asyncio.Task[None] | None = None
 
     def load(self) -> None:
         """Load everything before the first response: from then on no response waits for the database."""
-        self._seen_write, self._seen_token_write = self._last_write(), self._last_token_write()
+        self._seen_signals = self._signals
         with self._reader.snapshot():
             newest = self._newest()
             load_all(self._followers, self._reader)
@@ -278,18 +279,13 @@ class RemoteFollower:
         """How many seconds ago the last successful refresh started."""
         return self._monotonic() - self._fresh_at
 
-    @property
-    def problem(self) -> str:
-        """Why the database is unavailable; empty when it is available."""
-        return self._problem
-
     def catch_up(self) -> Awaitable[Headers] | None:
-        if self._last_write() == self._seen_write and self._monotonic() - self._fresh_at < _UNAVAILABLE_SECONDS:
+        if self._last_write() == self._seen_signals[0] and self._monotonic() - self._fresh_at < _UNAVAILABLE_SECONDS:
             return None
         return self._catch_up()
 
     def catch_up_with_tokens(self) -> Awaitable[Headers] | None:
-        unchanged = self._last_token_write() == self._seen_token_write
+        unchanged = self._last_token_write() == self._seen_signals[1]
         # While many changes are fetched no other refresh can start: waiting for one would help nobody.
         if unchanged and (self._fetching or self._monotonic() - self._fresh_at < _UNAVAILABLE_SECONDS):
             return None
@@ -305,10 +301,6 @@ class RemoteFollower:
     @property
     def _signals(self) -> tuple[int, int]:
         return self._last_write(), self._last_token_write()
-
-    @property
-    def _seen_signals(self) -> tuple[int, int]:
-        return self._seen_write, self._seen_token_write
 
     def _age_headers(self, *, is_behind: bool) -> Headers:
         """`is_behind`: a write on this machine was signalled, but is not in memory yet."""
@@ -360,7 +352,7 @@ class RemoteFollower:
         """Until a request wants a refresh, or a process of this machine has written; after a failure, so long."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        while (left := until - loop.time()) > 0 and (self._problem or self._last_write() == self._seen_write):
+        while (left := until - loop.time()) > 0 and (self.problem or self._last_write() == self._seen_signals[0]):
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(left, _LOOK_SECONDS)):
                     await self._wanted.wait()
@@ -387,7 +379,7 @@ class RemoteFollower:
             self._set_problem(f"an unexpected {described(error)}")
             return StoreTrouble(f"an unexpected {described(error)}")
         self._fresh_at = started
-        self._seen_write, self._seen_token_write = signals
+        self._seen_signals = signals
         return None
 
     def _fetch(self) -> Callable[[], None]:
@@ -436,9 +428,9 @@ class RemoteFollower:
         self._remember(newest)
 
     def _set_problem(self, problem: str) -> None:
-        if bool(problem) != bool(self._problem):
+        if bool(problem) != bool(self.problem):
             self._report_problem(problem)
-        self._problem = problem
+        self.problem = problem
 
     async def close(self) -> None:
         if self._task is not None:

@@ -134,7 +134,8 @@ def migrate(
             _record_checksums(execute)
         if keyring is not None:
             _upgrade_rows(execute, keyring, found, reached, progress)
-    database.erasing = database.erasing or (keyring is not None and not database.remote)
+    if keyring is not None and not database.remote:
+        database.write_signal.erasing = True
     return found
 
 

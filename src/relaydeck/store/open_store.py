@@ -64,7 +64,7 @@ def open_served_store(settings: Settings) -> Store:
     """
     store = open_store_at(settings.home, settings.database, settings.master_key_path, served=True)
     # A process that was killed between a commit and the next upkeep has erased nothing, and nobody else knows of it.
-    store.database.erasing = not store.database.remote
+    store.database.write_signal.erasing = not store.database.remote
     return store
 
 

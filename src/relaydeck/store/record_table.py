@@ -149,18 +149,13 @@ class RecordTable(Generic[R]):
             values[at] = convert(values[at])
         return self.record(*values)
 
-    def sealed_value(self, row: Row, field: str) -> bytes | None:
-        """The sealed form of a field, as the row holds it."""
-        sealed: bytes | None = next(getattr(row, _column(each)) for _, each in self._sealed if each.name == field)
-        return sealed
-
     def stored_facts(self, row: Row, vault: Vault, *, settable_only: bool = False) -> Facts:
         """The facts of a stored record, also of one with sealed fields that do not open."""
         try:
             return record_facts(self.from_row(row, vault), self.identity, settable_only=settable_only)
         except Damaged:
             facts = record_facts(self.without_sealed(row), self.identity, settable_only=settable_only)
-            return facts | {name: Hidden(self.sealed_value(row, name), "damaged") for name in self.sealed_fields}
+            return facts | {each.name: Hidden(getattr(row, _column(each)), "damaged") for _, each in self._sealed}
 
     def stored_values(self, record: R, keyring: Keyring, version: int) -> StoredValues:
         """By column. `version` is the one that sealed values get: see `sealed_columns.py`."""
@@ -212,26 +207,7 @@ def _is_plain(field: Field) -> bool:
 
 def _reader(field: Field) -> Convert:
     kind = field.type if field.type in (*_PLAIN, bool) else str
-    read = kind if _is_column_type(field) else json_reader(field.type)
+    read = kind if _is_column_type(field) else msgspec.json.Decoder(field.type).decode
     if not field.may_be_unset:
         return read
     return lambda value: UNSET if value is None else read(value)
-
-
-def json_reader(kind: Any) -> Convert:
-    """A decoder that accepts what earlier versions wrote: they stored null for an unset field."""
-    decode = msgspec.json.Decoder(kind).decode
-
-    def read(text: str) -> Any:
-        try:
-            return decode(text)
-        except msgspec.ValidationError:
-            return msgspec.convert(_without_nulls(msgspec.json.decode(text)), kind)
-
-    return read
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value

@@ -179,9 +179,6 @@ class Place(msgspec.Struct, frozen=True, gc=False):
         table, record, field = self.table, self.record, self.field
         return f"{len(table)}:{table},{len(record)}:{record},{len(field)}:{field},{self.version}".encode()
 
-    def bound_in_first_format(self) -> bytes:
-        return self.bound().rpartition(b",")[0]
-
 
 class Keyring:
     """The unwrapped data keys of one database. The key with the greatest id seals; every key opens."""
@@ -204,7 +201,7 @@ class Keyring:
 
     def open_first_format(self, sealed: bytes, place: Place) -> bytes:
         """For the migration only: it would also open an old value that was put back."""
-        return self._open(sealed, place, _FIRST_FORMAT, place.bound_in_first_format())
+        return self._open(sealed, place, _FIRST_FORMAT, place.bound().rpartition(b",")[0])
 
     def _open(self, sealed: bytes, place: Place, form: bytes, bound: bytes) -> bytes:
         header = sealed[:_HEADER_BYTES]

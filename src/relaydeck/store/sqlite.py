@@ -323,7 +323,7 @@ class SqliteDatabase(SqliteReader, Database):
 
     def _confirm(self, transaction: Transaction) -> None:
         if transaction.erases_secrets:
-            self.erasing = True
+            self.write_signal.erasing = True
         self.write_signal.send(of_tokens=transaction.changes_tokens)
         # Invariant: when a write is acknowledged, the file that it was committed to is still the one at the path. The
         # check before BEGIN is not enough: a write may wait for others, or take long.
@@ -344,9 +344,15 @@ class SqliteDatabase(SqliteReader, Database):
         connection.execute(f"PRAGMA cache_size = {_BULK_CACHE}")
 
         def stage(_table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> StagedRows:
-            staged.append(f"staged_{len(staged)}")
-            _fill_staged(connection, staged[-1], columns, rows)
-            return StagedRows(columns, staged[-1])
+            name = f"staged_{len(staged)}"
+            staged.append(name)
+            with _rolled_back_on_error(connection):
+                connection.execute("BEGIN")
+                connection.execute(f"CREATE TEMP TABLE {name} (position INTEGER PRIMARY KEY, {', '.join(columns)})")
+                statement = insert_statement(f"temp.{name}", ("position", *columns), 1, "?")
+                connection.executemany(statement, ((position, *row) for position, row in enumerate(rows)))
+                connection.execute("COMMIT")
+            return StagedRows(columns, name)
 
         try:
             yield stage
@@ -388,25 +394,18 @@ class SqliteDatabase(SqliteReader, Database):
         if not self.writer.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", values).rowcount:
             self.writer.execute("INSERT INTO sqlite_sequence (seq, name) VALUES (?, ?)", values)
 
-    @property
-    def erasing(self) -> bool:
-        return self.write_signal.erasing
-
-    @erasing.setter
-    def erasing(self, still: bool) -> None:
-        self.write_signal.erasing = still
-
     def erase_removed(self) -> None:
         """The write-ahead log keeps the pages of removed secrets until it is written over: empty it.
 
         A process that reads or writes at this moment prevents that; the next call tries again.
         """
-        if not self.erasing or self.write_problem():  # connecting would create a file in the place of one that is gone
-            return
-        self.erasing, busy = False, 1  # before it is emptied: another process may remove a secret meanwhile
+        signal, busy = self.write_signal, 1
+        if not signal.erasing or self.write_problem():
+            return  # without a connection, which would create a file in the place of one that is gone
+        signal.erasing = False  # before it is emptied: another process may remove a secret meanwhile
         with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, timeout=0)) as connection:
             busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        self.erasing = self.erasing or bool(busy)
+        signal.erasing = signal.erasing or bool(busy)
 
     def is_served(self) -> bool:
         return any(map(is_locked, self.write_signal.folder.glob("metrics-*")))  # workers hold rows of these files
@@ -418,17 +417,6 @@ class SqliteDatabase(SqliteReader, Database):
         if self._writer is not None:
             self._writer.close()
         self._writer = None
-
-
-def _fill_staged(
-    connection: sqlite3.Connection, name: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]]
-) -> None:
-    statement = insert_statement(f"temp.{name}", ("position", *columns), 1, "?")
-    with _rolled_back_on_error(connection):
-        connection.execute("BEGIN")
-        connection.execute(f"CREATE TEMP TABLE {name} (position INTEGER PRIMARY KEY, {', '.join(columns)})")
-        connection.executemany(statement, ((position, *row) for position, row in enumerate(rows)))
-        connection.execute("COMMIT")
 
 
 @contextmanager

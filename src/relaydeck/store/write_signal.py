@@ -27,6 +27,7 @@ class WriteSignal:
 
     @property
     def erasing(self) -> bool:
+        """Secrets were removed, and copies of them may still be outside the tables."""
         return self._cells[2] != 0
 
     @erasing.setter

@@ -106,7 +106,7 @@ class CoreWorker:
     def _start_writer(self) -> Writer:
         database = self._store.database
         # The follower closes after the writer: until the last write has ended it reports a server that hangs.
-        self._closers.push_async_callback(self._close_follower)
+        self._closers.push_async_callback(lambda: self._follower.close())
         self._writes = WriteWatch(database, self._metrics, self._log)
         writer = Writer(database, lambda: self._follower.problem, self._writes.note)
         self._closers.push_async_callback(writer.stop)
@@ -250,9 +250,6 @@ class CoreWorker:
         self._reports.database_fork(problem)
         now = int(time.time())
         self._start_task(report_database_change(self._writer, self._log, problem, known_event, now))
-
-    async def _close_follower(self) -> None:
-        await self._follower.close()
 
     # -- what `Worker` overrides ------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ async def check_each_second(database: Database, follower: AnyFollower, reports: 
             log.event("error", "the process that started this worker is gone: stopping")
             os.kill(os.getpid(), signal.SIGTERM)
             return
-        if database.erasing:
+        if database.write_signal.erasing:
             await asyncio.to_thread(database.erase_removed)
         if isinstance(follower, Follower):
             _refresh(database, follower, log)

@@ -85,10 +85,6 @@ class Client:
                 await asyncio.sleep(0)
         return response
 
-    def _endpoint(self, url: RpcUrl) -> "WebSocketEndpoint | HttpEndpoint":
-        endpoint = self._endpoints[url] = self._make(url)
-        return endpoint
-
     def _batch_replies(self, response: Response) -> list[_Reply]:
         """Raises `BatchRefused` when one error stands for the whole batch, for example because it is too large."""
         if response.status != 200 and not response.body.lstrip().startswith(b"["):
@@ -117,18 +113,18 @@ class Client:
             pass
         raise _refusal(response)
 
-    def _make(self, url: RpcUrl) -> "WebSocketEndpoint | HttpEndpoint":
+    def _endpoint(self, url: RpcUrl) -> "WebSocketEndpoint | HttpEndpoint":
         guard = self._guards.over_http if url.set_over_http else self._guards.others
         opener = self._openers.get(guard)
         if opener is None:
             opener = self._openers[guard] = Opener(guard, self._resolve)
         try:
             address, headers = URL(url.url), dict(url.revealed_headers)
-            if address.scheme in ("ws", "wss"):
-                return WebSocketEndpoint(address, headers, opener, self._limit)
-            return HttpEndpoint(address, headers, opener, self._limit)
+            kind = WebSocketEndpoint if address.scheme in ("ws", "wss") else HttpEndpoint
+            endpoint = self._endpoints[url] = kind(address, headers, opener, self._limit)
         except ValueError:
             raise errors.failure_of(ConnectionFailed(ConnectionFailure.BAD_URL)) from None
+        return endpoint
 
     async def drop(self, urls: Sequence[RpcUrl]) -> None:
         """These are not used any more. Another pool that uses one of them connects again."""

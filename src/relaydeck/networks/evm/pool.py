@@ -285,15 +285,11 @@ class NodePool:
         return [newer(node.last_fault, seen.get(fault_key(self.chain_id, node.url.url))) for node in self.nodes]
 
     def figures(self) -> NodeFigures:
-        found, disputes = node_figures(self.nodes, self.chain_id, self.disagreements), self._agreement.disputes
+        disputes, disagreements = self._agreement.disputes, self._agreement.disagreements
+        found = node_figures(self.nodes, self.chain_id, disagreements)
         if disputes:
             found.disputes = {self.chain_id: "; ".join(f"{name}: {each.said}" for name, each in disputes.items())}
         return found
-
-    @property
-    def disagreements(self) -> int:
-        """Times that nodes answered differently."""
-        return self._agreement.disagreements
 
     async def close(self) -> None:
         await self._calls.close()

@@ -309,7 +309,8 @@ def recover(signature: Signature | None) -> str | None:
     # EIP-2: of the two possible signatures only the one with the lower s is valid.
     if not (0 < signature.r < _ORDER and 0 < signature.s <= _ORDER // 2):
         raise BadTransaction("the signature's r or s is out of range")
-    return _signer(keccak(signature.signed), _serialised(signature))
+    serialised = signature.r.to_bytes(32, "big") + signature.s.to_bytes(32, "big") + bytes([signature.y_parity])
+    return _signer(keccak(signature.signed), serialised)
 
 
 @lru_cache(maxsize=4096)  # a transaction is often estimated several times before it is sent
@@ -318,7 +319,3 @@ def _signer(digest: bytes, serialised: bytes) -> str:
         return address_of(PublicKey.from_signature_and_message(serialised, digest, hasher=None))
     except ValueError:
         raise BadTransaction("no key belongs to the signature") from None
-
-
-def _serialised(signature: Signature) -> bytes:
-    return signature.r.to_bytes(32, "big") + signature.s.to_bytes(32, "big") + bytes([signature.y_parity])
