@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from relaydeck.console.live import StreamLimit, live_updates
+from relaydeck.console.live import StreamLimit, live_updates, shown_tables
 from relaydeck.errors import TooManyRequests
 from relaydeck.secret import Secret
 from tests.console.conftest import Operator
@@ -41,6 +41,11 @@ async def test_every_change_is_a_message() -> None:
 async def test_a_stream_ends_after_its_time() -> None:
     stream = Source().updates(seconds=0.01)
     assert [each async for each in stream] == [message(7)]
+
+
+def test_a_stream_looks_at_each_table_once() -> None:
+    assert shown_tables("audit," * 20_000 + "measured,unknown," + "audit") == ["audit", "measured"]
+    assert shown_tables("," * 60_000) == []
 
 
 async def test_a_stop_ends_every_stream() -> None:

@@ -43,6 +43,12 @@ _MARKS = {"audit": "max(seq)", "events": "max(seq)"} | dict.fromkeys(
 _NEWEST = f"SELECT revision, {', '.join(f'(SELECT {mark} FROM {table}) AS {table}' for table, mark in _MARKS.items())}"
 
 
+def shown_tables(text: str) -> list[str]:
+    """Those that a page names, each once: a stream looks at them four times a second, however many a client sends."""
+    named = {*text.split(",")}
+    return [each for each in (*_MARKS, MEASURED) if each in named]
+
+
 class LatestChanges:
     """At which revision each table was written last, as far as this worker knows. All streams share one query."""
 
