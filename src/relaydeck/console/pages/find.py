@@ -13,8 +13,9 @@ async def show(request: PageRequest) -> Reply:
     text = request.query.get("text", "").strip()
     result = await request.call("find", text=text) if text else Result([])
     found = result.data
-    # Of a kind with more matches, at least one is among the first.
-    lists = {each["kind"]: _FILTERS[each["kind"]] for each in found if each["kind"] in _FILTERS and result.notes}
+    # Of a kind with more matches, at least one is among the first. Lists are not filtered by address.
+    filters = [(each, each["kind"], _FILTERS.get(each["kind"], "")) for each in found if result.notes]
+    lists = {kind: field for each, kind, field in filters if field and text.lower() in each[field].lower()}
     named = [each for group in request.menu for each in group if text and text.lower() in each[1].lower()]
     named_relayers = [each["id"] for each in found if each["kind"] == "relayer"]
     seen = await request.read(lambda store: read_overviews(store.database.read, named_relayers))
