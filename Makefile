@@ -96,7 +96,7 @@ screenshots: $(VENV)/.dev tests/console/browser/node_modules/.installed ## Take 
 client: $(VENV)/.runtime ## Build the wheel of the Python client alone in dist/
 	@$(PIP) wheel --no-deps --no-index --no-build-isolation --wheel-dir dist ./clients/python && ls dist/relaydeck_client-*.whl
 
-types: $(VENV)/.dev clients/typescript/node_modules/.installed ## Build the TypeScript client in clients/typescript/dist
+types: $(VENV)/.runtime clients/typescript/node_modules/.installed ## Build the TypeScript client in clients/typescript/dist
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m clients.typescript.make_types
 
 # What is tried of a release, each artifact where nothing else of Relaydeck is. Without an image: all but that.
