@@ -37,6 +37,18 @@ def check(answer: Answer, method: str, path: str) -> Any:
     return answer.json.get("data")
 
 
+def test_stored_responses_name_operations_as_earlier_versions_do() -> None:
+    """A request that is repeated at a replica of another version gets the stored response, and not 422."""
+    labels = {each.name: each.label for each in OPERATIONS if each.is_repeatable}
+    assert len(set(labels.values())) == len(labels)
+    assert {name: labels[name] for name in ("apply", "create_token", "check_signer", "replay_dead")} == {
+        "apply": "apply",
+        "create_token": "tokens.create",
+        "check_signer": "signers.check",
+        "replay_dead": "deliveries.replay_all",
+    }
+
+
 def test_both_are_open_to_all(shared: Admin) -> None:
     served = shared.ask("GET", "openapi.json", token="")
     assert (served.status, served.json) == (200, DOCUMENT)

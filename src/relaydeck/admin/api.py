@@ -70,7 +70,7 @@ class AdminApi:
             return _reply(operation, content, sender_of(call), written_at(context.transaction.revision))
 
         with context.transaction.within(sender_of(call).scope):
-            return work(context) if key is None else once(context, call, operation.name, key, work)
+            return work(context) if key is None else once(context, call, operation.label, key, work)
 
     def _store_checked(
         self, operation: Operation, call: Call, change: Change, transaction: Transaction, vault: Vault

@@ -18,10 +18,7 @@ Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 @dataclass(frozen=True)
 class Operation:
-    """`name` is that of the client's method; stored responses and proposals have it, so that it must not change.
-
-    `path` is below `root`; a part of it in braces is an identifier.
-    """
+    """`name` is that of the client's method. `path` is below `root`; a part of it in braces is an identifier."""
 
     name: str
     method: Method
@@ -57,6 +54,18 @@ class Operation:
     @property
     def is_repeatable(self) -> bool:
         return self.method == "POST" and self.changes
+
+    @property
+    def label(self) -> str:
+        """Distinguishes it from others in stored responses, so it must not change: `relayers.create`."""
+        match self.path.split("/"):
+            case [collection]:
+                return collection if collection == "apply" else f"{collection}.create"
+            case [collection, verb]:
+                return f"{collection}.{verb}_all"
+            case [collection, _, verb]:
+                return f"{collection}.{verb}"
+        raise ValueError(self.path)
 
     @property
     def has_identifier(self) -> bool:
