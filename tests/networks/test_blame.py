@@ -39,14 +39,14 @@ async def test_a_revert_is_read_at_any_status(status: int) -> None:
         nodes[0].raw["eth_estimateGas"] = (f"{status} No", error_body(3, "execution reverted", data="0x"), "")
         with pytest.raises(NodeError, match="error 3"):
             await pool.ask(GAS)
-        assert pool.states()[0].problem == ""
+        assert pool.nodes[0].reason == ""
 
 
 async def test_an_error_without_an_id_is_read() -> None:
     async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, [1, 0]) as pool:
         nodes[0].raw["eth_estimateGas"] = ("200 OK", error_body(-32005, "limit exceeded", "null"), "")
         assert (await pool.ask(GAS)).node.endswith(str(nodes[1].port))
-        assert pool.states()[0].problem == "is over its limits"
+        assert pool.nodes[0].reason == "is over its limits"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ async def test_a_node_that_fails_what_another_answers_is_set_aside() -> None:
     async with fault_nodes("healthy", "healthy") as nodes, pool_over(nodes, [1, 0], clock=Clock()) as pool:
         nodes[0].raw["eth_estimateGas"] = ("200 OK", b'{"jsonrpc":"2.0","id":%ID%,"result":true}', "")
         assert await tried(pool, poisoned(1)) == 21000
-        assert pool.states()[0].answers
+        assert pool.nodes[0].answers
         assert await tried(pool, poisoned(2)) == 21000
         asked = nodes[0].calls["eth_estimateGas"]
         assert await tried(pool, poisoned(3)) == 21000

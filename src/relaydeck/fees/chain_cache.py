@@ -12,7 +12,7 @@ from relaydeck.fees import gas_price
 from relaydeck.fees.gas import GasMeter
 from relaydeck.fees.gas_price import Price
 from relaydeck.fees.model import FeeOptions
-from relaydeck.fees.rates import Moment, Rate, RateReader, Round, UptimeFeed
+from relaydeck.fees.rates import Rate, RateReader, Round, UptimeFeed
 from relaydeck.networks.evm.client import Client
 from relaydeck.networks.evm.node_figures import NodeFigures
 from relaydeck.networks.evm.pool import Batcher, NodePool
@@ -100,7 +100,7 @@ class ChainCache:
         self._options = options
         self._monotonic = monotonic
         self._now = now
-        self._batcher = Batcher(pool, options.max_batch)
+        self._batcher = Batcher(pool)
         self._seen: dict[str, Round] = {}  # the last round of each feed, by address
         self._was_idle = False  # as of the last fee data
         self._last_read = (0, 0.0)  # number of the newest block, and when it was read
@@ -132,8 +132,8 @@ class ChainCache:
     def _cached_rate(self, token: FeeToken, uptime: UptimeFeed | None) -> CachedValue[Rate]:
         async def fetch() -> Rate:
             block = (await asyncio.shield(self._priced.take())).block  # that the estimate is made for
-            moment = Moment(block, self._now() + self._options.cache_age, self._options.max_skew)
-            return await RateReader(self._batcher, self._seen, moment).rate(token, uptime)
+            until = self._now() + self._options.cache_age
+            return await RateReader(self._batcher, self._seen, block, until).rate(token, uptime)
 
         if isinstance(token.rate, FixedRate):  # nothing on the chain can change it
             return CachedValue(fetch, lambda: inf, lambda: 0, self._monotonic)

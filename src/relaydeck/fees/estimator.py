@@ -375,7 +375,7 @@ class Estimator:
             rate = await result_of(cache.rate(token, uptime_feed(network)).take(), deadline)
         except errors.NODE_FAILURES as failure:
             raise errors.as_estimate_failure(failure) from None
-        rate.check_age(self._now(), self._options.max_skew)
+        rate.check_age(self._now())
         return rate
 
     async def _decode(self, text: str, chain_id: int) -> Transaction:
@@ -392,7 +392,7 @@ class Estimator:
         now, trace = self._now(), job.trace
         if trace is not None:
             explain.rate(trace, token, rate, now)
-        rate.check_age(now, self._options.max_skew)
+        rate.check_age(now)
         decimals = token.decimals if token else NATIVE_DECIMALS
         estimate = FeeEstimate(plain(rate.value), plain(fee_in_token(wei, rate.value, decimals)))
         if trace is not None:

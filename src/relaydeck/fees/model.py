@@ -77,7 +77,6 @@ class FeeOptions(PoolOptions):
     priority_percentile: float = 50.0  # of the tips paid in a block, weighted by gas
     history_blocks: int = 10  # how many blocks the median is taken over
     cache_age: float = 1.0  # how long fee data and rates are shared, unless a newer block is seen
-    max_skew: float = 60.0  # how far a feed's clock may be ahead of ours
     max_transaction_bytes: int = 131_072  # the most that nodes accept
     max_idle: float = 600.0  # a pool unused for this long is closed
     max_pools: int = 4_000  # kept at a time, unless more are in use; about 12 KB each

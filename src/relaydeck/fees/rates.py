@@ -19,6 +19,7 @@ T = TypeVar("T")
 Source = FeedRate | CrossedRate | PoolRate
 _MAX_DECIMALS = 36  # a contract with more is not a price feed
 _HOUR = 3600
+_MOST_AHEAD = 60  # seconds that the clock of a feed may be ahead of ours
 _DEFAULT_AGE = _DEFAULT_GRACE = _HOUR
 _DEFAULT_WINDOW = 1800
 # Unless declared. No pair of coins is beyond these prices; a wrong number of decimals often is.
@@ -60,11 +61,11 @@ class Round:
         """The proxy of a feed counts the aggregators that it has answered from. 0: the feed is no proxy."""
         return self.round_id >> 64
 
-    def check_age(self, now: float, max_skew: float) -> None:
+    def check_age(self, now: float) -> None:
         age, feed = now - self.updated_at, self.feed
         if age > feed.max_age:
             raise NoFreshRate(f"feed {feed.address} was updated {int(age)} s ago, more than {feed.max_age} s")
-        if age < -max_skew:
+        if age < -_MOST_AHEAD:
             raise NoFreshRate(f"feed {feed.address} reports an update {int(-age)} s in the future")
 
     def changed_since(self, last: "Round") -> str:
@@ -207,12 +208,12 @@ class Rate:
     sequencer: Sequencer | None = None
     facts: dict[str, Any] = field(default_factory=dict)  # for the trace
 
-    def check_age(self, now: float, max_skew: float) -> None:
+    def check_age(self, now: float) -> None:
         """Called at every use, because a cached rate ages. Raises NoFreshRate."""
         if self.sequencer is not None:
             self.sequencer.check(now)
         for found in self.rounds:
-            found.check_age(now, max_skew)
+            found.check_age(now)
 
 
 _ONE = Decimal(1)
@@ -337,21 +338,13 @@ _LATEST_ROUND_DATA = "0xfeaf968c"  # latestRoundData()
 _GET_ROUND_DATA = "0x9a6fc8f5"  # getRoundData(uint80)
 
 
-class Moment(NamedTuple):
-    """What a rate is read for: as of which block, and until which time an answer has to be fresh enough."""
-
-    block: int
-    until: float
-    max_skew: float
-
-
 class RateReader:
     """Reads rates of one chain as of one block. `seen` keeps the last round of each feed, by address."""
 
-    def __init__(self, batcher: Batcher, seen: dict[str, Round], moment: Moment) -> None:
-        self._batcher = batcher
-        self._seen = seen
-        self._moment = moment
+    def __init__(self, batcher: Batcher, seen: dict[str, Round], block: int, until: float) -> None:
+        """`until`: up to which time an answer has to be fresh enough."""
+        self._batcher, self._seen = batcher, seen
+        self._block, self._until = block, until
 
     async def rate(self, token: FeeToken, uptime: UptimeFeed | None = None) -> Rate:
         """Raises `NoFreshRate` when a feed's answer is unusable, `InternalFailure` for a wrong configuration."""
@@ -362,7 +355,7 @@ class RateReader:
             self._check_token(token), self._sequencer(uptime), self._priced(token, token.rate)
         )
         found = with_margin(token, quote.value)
-        return replace(found, rounds=quote.rounds, block=self._moment.block, sequencer=sequencer, facts=quote.facts)
+        return replace(found, rounds=quote.rounds, block=self._block, sequencer=sequencer, facts=quote.facts)
 
     async def _priced(self, token: FeeToken, rate: Source | MedianRate) -> Quote:
         if not isinstance(rate, MedianRate):
@@ -379,7 +372,7 @@ class RateReader:
         try:
             quote = await self._quote(token, source)
             for each in quote.rounds:
-                each.check_age(self._moment.until, self._moment.max_skew)
+                each.check_age(self._until)
         except (NoFreshRate, NodesDisagree) as failure:
             return str(failure)
         return quote
@@ -474,7 +467,7 @@ class RateReader:
 
     async def _call(self, address: str, data: str) -> bytes:
         try:
-            return await self._batcher.ask(contract_call(address, data, read_bytes, hex(self._moment.block)))
+            return await self._batcher.ask(contract_call(address, data, read_bytes, hex(self._block)))
         except NodeError as error:
             if error_kind(error) is not ErrorKind.REVERTED:
                 raise  # the node refused; the contract did not revert

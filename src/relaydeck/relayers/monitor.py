@@ -99,9 +99,8 @@ def _disputed(failure: NodesDisagree) -> CheckResult:
 
 
 def _unreachable(pool: NodePool) -> CheckResult:
-    states = pool.states()
-    evidence = tuple(NodeProblem(each.node, each.problem or "did not answer in time") for each in states)
-    return CheckResult(any(each.answers for each in states), evidence=evidence)
+    evidence = tuple(NodeProblem(each.shown, each.reason or "did not answer in time") for each in pool.nodes)
+    return CheckResult(any(each.answers for each in pool.nodes), evidence=evidence)
 
 
 # -- Collects the balances that checks read, and writes the changes of many relayers in one transaction --

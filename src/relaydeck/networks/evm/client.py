@@ -9,7 +9,7 @@ import msgspec
 from yarl import URL
 
 from relaydeck.networks.evm import errors
-from relaydeck.networks.evm.node import Node
+from relaydeck.networks.evm.node import SMALL_BATCH, Node
 from relaydeck.networks.evm.questions import Question
 from relaydeck.networks.evm.websocket import WebSocketEndpoint
 from relaydeck.networks.model import RpcUrl
@@ -234,10 +234,9 @@ _MAX_TOGETHER = 16  # requests of one batch that a node does not take whole
 class OneNode:
     """One URL of a pool, also for a caller that adapts its questions to what this node offers."""
 
-    def __init__(self, node: Node, client: Client, max_batch: int) -> None:
+    def __init__(self, node: Node, client: Client) -> None:
         self.key = node  # the same object in every conversation with this URL
         self._client = client
-        self._max_batch = max_batch
 
     async def ask(self, *questions: Question[Any]) -> list[Any]:
         """Independent questions in one request. An answer may be a `NodeError`. Raises `UrlFailed`, or the `NodeError`
@@ -273,7 +272,7 @@ class OneNode:
                 node.grow_batches(len(questions))
                 return answers
             except BatchRefused:
-                if len(questions) > self._max_batch:  # smaller batches may be accepted
+                if len(questions) > SMALL_BATCH:  # smaller batches may be accepted
                     node.shrink_batches(len(questions))
                     return await self.ask_batch(questions)
                 node.batches = False

@@ -19,6 +19,8 @@ from relaydeck.process.background import TimeLimit
 _RECENT = 0.2  # the weight of the newest time in the average
 _ERROR_WEIGHT = 0.1
 _NEGLIGIBLE = 0.01
+SMALL_BATCH = 16  # questions that every node is expected to take together
+_LARGEST_BATCH = 200  # that is tried; a node that refuses it gets smaller ones
 
 
 class State(Enum):
@@ -39,15 +41,14 @@ class Node:
         self.weight = max(url.weight, 0)
         self.state = State.NEW
         self.batches = True
-        self.batch_size = options.largest_batch  # of the next batch
-        self._least_batch, self._largest_batch = options.max_batch, options.largest_batch
+        self.batch_size = _LARGEST_BATCH  # of the next batch
         self.credit = 0  # of the smooth weighted choice
         self.failures = 0  # since the last real answer
         self.failed_question: object = None  # the last one that this URL failed and another answered
         self.doubted_at = -inf  # when a failed question last started a probe, on the pool's clock
         self.resume_at = 0.0  # when an OUT URL may be probed again
         self.answered_at = 0.0  # by any call, on the event loop's clock
-        self.reason = "not asked yet"
+        self.reason = "not asked yet"  # why it has no answer, in our own words; empty: there is no problem
         self.last_fault: Fault | None = None  # stays when the node is back
         self.errors = 0  # ever
         self.latency = Latency()
@@ -99,11 +100,11 @@ class Node:
 
     def shrink_batches(self, failed: int) -> None:
         """A batch of so many questions failed. Several that were under way together shrink the size once."""
-        self.batch_size = min(self.batch_size, max(self._least_batch, failed // 2))
+        self.batch_size = min(self.batch_size, max(SMALL_BATCH, failed // 2))
 
     def grow_batches(self, answered: int) -> None:
         if answered >= self.batch_size:
-            self.batch_size = min(self._largest_batch, self.batch_size + self._least_batch)
+            self.batch_size = min(_LARGEST_BATCH, self.batch_size + SMALL_BATCH)
 
     def release_calls(self) -> None:
         """End every call under way on this URL, as if it had timed out: each continues with another URL."""

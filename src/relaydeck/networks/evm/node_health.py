@@ -17,6 +17,7 @@ from relaydeck.networks.evm.options import PoolOptions
 from relaydeck.networks.evm.questions import BLOCK_NUMBER, CHAIN_ID
 from relaydeck.process.background import TaskSet
 
+_FIRST_LOOK = 1.0  # seconds that the first question waits for slow nodes, so that it knows which are behind
 _OUTVOTED_WEIGHT = 0.5  # of one wrong answer in the rank of a node: two in a row leave it a sixteenth of its share
 
 # -- Probes one URL: its chain id, its newest block, and whether it accepts batches --
@@ -140,7 +141,7 @@ class NodeHealth:
                 self.start_probe(node)
         probes = [node.probe for node in self.nodes if node.probe is not None]
         if probes:
-            await asyncio.wait(probes, timeout=self._options.first_look)
+            await asyncio.wait(probes, timeout=_FIRST_LOOK)
         self.is_introduced = True
 
     def doubt(self, node: Node, failure: UrlFailed) -> None:

@@ -15,9 +15,6 @@ class PoolOptions:
     longest_wait: float = 3600.0  # that a node can request with Retry-After
     connections_per_url: int = 64
     max_response_bytes: int = 1 << 20
-    first_look: float = 1.0  # that the first question waits for slow nodes, so that it knows which are behind
-    max_batch: int = 16  # questions that every node is expected to take together
-    largest_batch: int = 200  # that is tried; a node that refuses it gets smaller ones
 
 
 @dataclass(frozen=True)

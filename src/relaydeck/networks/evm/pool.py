@@ -35,7 +35,7 @@ from relaydeck.networks.evm.calls import Answer, Call, Calls, Said, is_settled
 from relaydeck.networks.evm.client import Client, OneNode
 from relaydeck.networks.evm.errors import NodeError, NodesDisagree, NodesUnreachable
 from relaydeck.networks.evm.header import NEWEST_BLOCK, Header, block_question, fitting_facts
-from relaydeck.networks.evm.node import Fault, Node, State
+from relaydeck.networks.evm.node import SMALL_BATCH, Fault, Node, State
 from relaydeck.networks.evm.node_figures import NodeFigures, fault_key, newer, node_figures
 from relaydeck.networks.evm.node_health import NodeHealth, newest_block
 from relaydeck.networks.evm.options import PoolOptions, PoolRules, usual_quorum
@@ -47,14 +47,6 @@ T = TypeVar("T")
 AtBlock = Callable[[str], Sequence[Question[Any]]]  # questions about a block
 _MAX_LARGE_BATCHES = 4  # under way: more would time out in the queue of a node that answers one after the other
 _WITH_NODE = "with_node"  # the label of its times
-
-
-class NodeState(NamedTuple):
-    """The last known state of a URL. `problem` contains our own words and is empty when there is no problem."""
-
-    node: str  # scheme and host
-    answers: bool
-    problem: str
 
 
 class Reading(NamedTuple):
@@ -80,7 +72,7 @@ class NodePool:
         self.rules = PoolRules()
         self.newest: Header | None = None  # that most nodes had, when it was last read
         self.large_batches = asyncio.Semaphore(_MAX_LARGE_BATCHES)  # held by callers that send one
-        self.nodes = [Node(url, options) for url in urls]
+        self.nodes = [Node(url, options) for url in urls]  # in the configured order
         self._usual_quorum = usual_quorum(not node.spare for node in self.nodes)
         self._options = options
         self._client = client
@@ -88,7 +80,7 @@ class NodePool:
         self._fitting = (UNKNOWN, UNKNOWN)  # the facts as given, and without the rules that the chain does not follow
         spread = jitter or random.Random()  # noqa: S311 - spreads probes, hides nothing
         self._health = NodeHealth(self.nodes, chain_id, client, options, monotonic, spread)
-        self._single = {node: OneNode(node, client, options.max_batch) for node in self.nodes}
+        self._single = {node: OneNode(node, client) for node in self.nodes}
         self._calls = Calls(self.nodes, options, self._health)
         self._agreement = Agreement(self._calls, lambda: self.quorum, self._health.outvote)
         self.settle = self._agreement.settle
@@ -276,10 +268,6 @@ class NodePool:
 
     # -- what is known ----------------------------------------------------------------------------
 
-    def states(self) -> list[NodeState]:
-        """The last known state of every URL, in the configured order."""
-        return [NodeState(node.shown, node.answers, node.reason) for node in self.nodes]
-
     def last_faults(self, seen: Mapping[str, Fault]) -> list[Fault | None]:
         """What last went wrong with each URL, here or in another process (`NodeFigures.faults`); None: nothing yet."""
         return [newer(node.last_fault, seen.get(fault_key(self.chain_id, node.url.url))) for node in self.nodes]
@@ -316,9 +304,8 @@ class Batcher:
     """For questions that several estimates share. A question of one estimate goes to the pool directly, so that
     a slow one never delays the others."""
 
-    def __init__(self, pool: NodePool, max_batch: int) -> None:
+    def __init__(self, pool: NodePool) -> None:
         self._pool = pool
-        self._max_batch = max_batch
         self._waiting: dict[str, tuple[Question[Any], asyncio.Future[Any]]] = {}
         self._tasks = TaskSet()
 
@@ -344,8 +331,8 @@ class Batcher:
 
     def _flush(self) -> None:
         waiting, self._waiting = list(self._waiting.values()), {}
-        for start in range(0, len(waiting), self._max_batch):
-            self._tasks.start(self._send(waiting[start : start + self._max_batch]))
+        for start in range(0, len(waiting), SMALL_BATCH):
+            self._tasks.start(self._send(waiting[start : start + SMALL_BATCH]))
 
     async def _send(self, waiting: _Waiting) -> None:
         try:
