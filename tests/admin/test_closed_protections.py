@@ -1,6 +1,7 @@
-"""What a closed protection hides from applications, in each of the five operations, until it ends."""
+"""What a closed protection hides from applications, in each of the five operations and the console, until it ends."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,6 +12,7 @@ import pytest
 
 from tests.admin.conftest import Admin, refusal
 from tests.admin.test_limited_tokens import token_of
+from tests.console.conftest import Operator, plain
 from tests.support.issuer import TestIssuer, serving_issuer
 from tests.support.places import ENGINES, choose
 from tests.support.postgres import PostgresServer
@@ -70,6 +72,12 @@ class Seen(NamedTuple):
         return Seen(*([each for each in names if each not in gone] for names in self))
 
 
+ON_PAGES = {"relayers": RELAYERS, "signers": SIGNERS, "notifications": HOOKS}
+# Pages of the console about several records.
+LISTS = (
+    *("", "/relayers", "/relayers/csv", "/signers", "/notifications", "/networks", "/runway", "/events", "/audit"),
+    *("/deliveries", "/find?text=main", "/find?text=side", "/estimate"),
+)
 ALL = Seen(RELAYERS, SIGNERS, HOOKS)
 OF_TEAM_A = Seen(["main-1", "side-2"], ["key-main", "key-side"], ["hook-main"])
 # By name: the protection, and what it covers.
@@ -96,6 +104,7 @@ class Scene(NamedTuple):
     admin: Admin
     tokens: dict[str, str]
     owner: str
+    operator: Operator  # signed in to the console with the token `readonly`
 
     def ask(self, who: str, method: str, path: str, body: Any = None) -> Answer:
         return self.admin.running.ask(method, f"/api/v1/{path}", body, token=self.tokens[who])
@@ -116,9 +125,24 @@ class Scene(NamedTuple):
         """What the lists show and the other operations find; what is not found has the answer of an unknown id."""
         relayers, signers = (self.listed(who, table) for table in ("relayers", "signers"))
         if who == "readonly":
-            return Seen(relayers, signers, [])
+            return self.seen_on_pages(relayers, signers)
         assert relayers == [name for name in RELAYERS if is_found(self.calls, who, name)]
         return Seen(relayers, signers, [name for name in HOOKS if is_found(self.changes, who, name)])
+
+    def seen_on_pages(self, relayers: list[str], signers: list[str]) -> Seen:
+        """What the lists show, and the notifications that have a page: in the console, nothing else exists."""
+        found = [[name for name in names if is_found(self.page, kind, name)] for kind, names in ON_PAGES.items()]
+        assert found[:2] == [relayers, signers]
+        for path in LISTS:
+            answer = self.operator.get(path)
+            assert answer.status == 200, path
+            assert [each for each in RELAYERS if each not in relayers and each in plain(answer)] == [], path
+        return Seen(*found)
+
+    def page(self, kind: str, name: str) -> Answer:
+        """Without the revision, with which another write may go on."""
+        found = self.operator.get(f"/{kind}/{name}")
+        return found._replace(body=re.sub(rb'data-revision="\d+"', b"", found.body))
 
     def made(self, method: str, path: str, body: Any = None) -> None:
         """A change, whether it needs an approval or not."""
@@ -167,7 +191,7 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         with Running(home, "--workers", "2", token=owner, **settings) as running:
             admin = Admin(running)
             tokens = {who: make(admin, issuer) for who, (make, _) in APPLICATIONS.items()}
-            yield Scene(admin, tokens, owner)
+            yield Scene(admin, tokens, owner, Operator(running.port).sign_in(tokens["readonly"]))
 
 
 @pytest.mark.parametrize("who", APPLICATIONS)
@@ -175,12 +199,30 @@ def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_what_is_closed_is_outside_of_every_operation_until_the_protection_ends(
     scene: Scene, case: str, who: str
 ) -> None:
-    before = APPLICATIONS[who][1] if who != "readonly" else ALL._replace(hooks=[])
+    before = APPLICATIONS[who][1]
     given, covered = CASES[case]
     assert scene.seen(who) == before
     with scene.closed(**given):
         assert scene.seen(who) == before.without(*covered)
     assert scene.seen(who) == before
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_network_has_a_page_while_a_relayer_that_is_open_works_on_it(scene: Scene, case: str) -> None:
+    closed = {"a network": {"main"}, "a label": {"main"}, "everything": {"main", "side"}}.get(case, set())
+    with scene.closed(**CASES[case][0]):
+        found = {each: scene.page("networks", each).status for each in ("main", "side")}
+    assert found == {each: 404 if each in closed else 200 for each in found}
+
+
+def test_a_session_of_an_application_has_no_page_about_the_whole_service_while_records_are_closed(scene: Scene) -> None:
+    paths, found = ("/tokens", "/health", "/proposals"), []
+    with scene.closed(scope=MAIN):
+        found += [scene.operator.get(path).status for path in paths]
+        menu = scene.operator.text("")
+    found += [scene.operator.get(path).status for path in paths]
+    assert found == [403, 403, 403, 200, 200, 200]
+    assert not any(f'href="/console{path}"' in menu for path in paths)
 
 
 def test_a_protection_that_is_not_closed_hides_nothing(scene: Scene) -> None:

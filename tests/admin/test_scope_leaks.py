@@ -26,7 +26,7 @@ from relaydeck.http.pipeline import Call
 from relaydeck.notifications import events
 from relaydeck.notifications.model import EventKind
 from relaydeck.relayers import relayer_changes
-from relaydeck.scope import OUTSIDE, Scope
+from relaydeck.scope import OUTSIDE, Scope, Visible
 from relaydeck.settings.model import read_settings
 from relaydeck.signers.check import SignerCheck, compared
 from relaydeck.signers.check_results import keep, relayers_of
@@ -90,12 +90,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def only_inside(whole: Path, scope: Scope, home: Path) -> Path:
-    """A copy of the home, in which nothing outside of the scope was left."""
+def only_inside(whole: Path, visible: Visible, home: Path) -> Path:
+    """A copy of the home, in which only what a credential sees was left."""
     shutil.copytree(whole, home)
     tables = ("audit", "attempts", "deliveries", "events", "relayers", "signers", "notifications", "networks")
     with opened(home) as store, store.database.transaction() as transaction:
-        with transaction.within(scope):
+        with transaction.within(visible):
             inside = {table: [row.seq for row in transaction.all(f"SELECT seq FROM {table}")] for table in tables}
         for table in tables:
             transaction.execute(

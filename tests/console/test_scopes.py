@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from relaydeck.api.operations import SCOPED, WHOLE_SERVICE
@@ -13,7 +14,7 @@ from relaydeck.credentials.grants import Grant
 from relaydeck.relayers import balance_history, relayer_changes, snapshots
 from relaydeck.relayers.balance_history import BalancePeriod
 from relaydeck.relayers.snapshots import Incident, NodeProblem, StoredRunway
-from relaydeck.scope import Scope
+from relaydeck.scope import ClosedRecords, OpenRecords, Scope, Visible
 from relaydeck.signers import check_results
 from relaydeck.signers.check import SignerCheck
 from tests.admin.test_scope_leaks import change, fleet, only_inside
@@ -22,6 +23,10 @@ from tests.support.running import Answer, Running, run_command
 from tests.support.seeding import issue, opened
 
 SCOPES = {"labels": Scope(labels={"team": "a"}), "networks": Scope(networks=("net-a",)), "ids": Scope(("a-1", "a-3"))}
+# What is closed to a session of an application: the records of `net-b`, and another relayer of team `b`.
+NET_B, B_3 = Scope(networks=("net-b",)), Scope(relayers=("b-3",))
+CLOSED = OpenRecords(None, (ClosedRecords((), NET_B), ClosedRecords(("relayer",), B_3)))
+NOTHING = OpenRecords(None, (ClosedRecords((), Scope(relayers=("none",))),))
 OUTSIDE = re.compile(r"(?<![\w-])(?:b-\d|sign-b|hook-b|net-b|team=b|cli:b)(?![\w-])")
 IDS = {
     "networks": ("net-a", "net-b", "both", "nobody"),
@@ -87,7 +92,6 @@ HIDDEN = {
 class Pair(NamedTuple):
     """Somebody with a scope, before the whole fleet and before one without the rest."""
 
-    scope: Scope
     everything: Operator
     inside: Operator
     events: list[str]
@@ -140,18 +144,31 @@ def seed(home: Path) -> None:
             transaction.insert("attempts", names, rows)
 
 
-@pytest.fixture(scope="module", params=SCOPES)
+def close(home: Path, visible: Visible) -> None:
+    if not isinstance(visible, OpenRecords):
+        return
+    with opened(home) as store, store.database.transaction() as transaction:
+        for number, each in enumerate(visible.closed):
+            kinds, scope = msgspec.json.encode(each.kinds).decode(), msgspec.json.encode(each.scope).decode()
+            given = {"name": f"p{number}", "kinds": kinds, "scope": scope, "note": "", "closed": True}
+            given |= {"made_by": "cli:b", "created_at": 1000, "revision": transaction.revision}
+            transaction.insert("protections", tuple(given), [tuple(given.values())])
+
+
+@pytest.fixture(scope="module", params=[*SCOPES, "closed"])
 def pair(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Pair]:
-    folder, scope = tmp_path_factory.mktemp("scoped"), SCOPES[request.param]
+    folder, scope = tmp_path_factory.mktemp("scoped"), SCOPES.get(request.param)
     seed(home := folder / "whole")
-    token = issue(home, "limited", Grant(role="editor", scope=scope).stored)
-    copy = only_inside(home, scope, folder / "inside")
+    token = issue(home, "limited", "readonly" if scope is None else Grant(role="editor", scope=scope).stored)
+    copy = only_inside(home, scope or CLOSED, folder / "inside")
+    close(home, scope or CLOSED)
+    close(copy, scope or NOTHING)
     with opened(home) as store:
         events = [row.id for row in store.database.read("SELECT id FROM events ORDER BY seq", {})]
     settings = {"monitor_interval_seconds": "0"}
     with Running(home, token=token, **settings) as everything, Running(copy, token=token, **settings) as inside:
         people = [Operator(each.port).sign_in(token) for each in (everything, inside)]
-        yield Pair(scope, people[0], people[1], events)
+        yield Pair(people[0], people[1], events)
 
 
 def shown(answer: Answer) -> list[str]:

@@ -48,12 +48,13 @@ class AdminApi:
         self.find = Router(_routes(self.run, settings.apply_max_body_bytes)).find
 
     async def run(self, operation: Operation, call: Call) -> Reply:
-        scope = sender_of(call).scope
-        if scope is not None and operation.name not in SCOPED:
+        sender, is_scoped = sender_of(call), operation.name in SCOPED
+        if sender.scope is not None and not is_scoped:
             raise Forbidden(WHOLE_SERVICE)
-        outcome = await HANDLERS[operation.name](self.services.within(scope), Request(call, operation))
+        services = self.services.within(sender.visible if is_scoped else None)
+        outcome = await HANDLERS[operation.name](services, Request(call, operation))
         if isinstance(outcome, Content):
-            return _reply(operation, outcome, sender_of(call))
+            return _reply(operation, outcome, sender)
         if isinstance(outcome, OwnTransaction):
             return await outcome.transact(partial(self._store_checked, operation, call, outcome.change))
         return await self._writer.write(

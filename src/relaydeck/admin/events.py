@@ -23,7 +23,8 @@ async def list_events(services: Services, request: Request) -> Content:
     def read_events(read: ReadRows, after: int, *asked: Any, newest: bool) -> Content:
         found = events.list_events(read, after, *asked, newest=newest)
         # A scoped credential sees some numbers only: which were removed, and which are about others, is nothing to it.
-        notes = _gap(read, after) if services.scope is None else ()
+        is_limited = request.sender is not None and request.sender.visible is not None
+        notes = () if is_limited else _gap(read, after)
         return Content(encode_items(each.shown() for each in found), notes=notes)
 
     return await _listed("events", services, request, read_events)

@@ -22,7 +22,7 @@ from relaydeck.quantities import parse_span, span_problem
 from relaydeck.relayers import snapshots
 from relaydeck.relayers.model import DisabledReason, Policies
 from relaydeck.relayers.snapshots import Incident
-from relaydeck.scope import Scope
+from relaydeck.scope import Scope, Visible
 from relaydeck.signers.check import MISMATCH, stored_check
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import ReadRows, Row
@@ -72,10 +72,10 @@ class CurrentProblems(NamedTuple):
     notes: tuple[str, ...]  # what is left out
 
 
-def read_problems(read: ReadRows, now: float, scope: Scope | None) -> CurrentProblems:
+def read_problems(read: ReadRows, now: float, visible: Visible | None) -> CurrentProblems:
     """The worst first, and what affects most records before the rest. What is acknowledged comes last.
 
-    `scope`: that of `read`. What somebody acknowledges within it stays open for everybody else.
+    `visible`: to whom `read` is limited. What somebody acknowledges within it stays open for everybody else.
     """
     rows = read("SELECT * FROM acknowledgements WHERE until > :now", {"now": int(now)})
     known = {row.problem: _acknowledgement(row) for row in rows}
@@ -87,7 +87,7 @@ def read_problems(read: ReadRows, now: float, scope: Scope | None) -> CurrentPro
         *_grouped(map(_of_signer, signers[:_MOST_READ])),
         *_grouped(map(_of_receiver, receivers[:_MOST_READ])),
     ]
-    problems = [msgspec.structs.replace(each, acknowledgement=known.get(_place(each.id, scope))) for each in found]
+    problems = [msgspec.structs.replace(each, acknowledgement=known.get(_place(each.id, visible))) for each in found]
     problems.sort(key=lambda each: (each.acknowledgement is not None, _ORDER.index(each.state), -each.total))
     read_rows = {"relayers": len(chosen), "signers": len(signers), "receivers": len(receivers)}
     cut = (kind for kind, total in read_rows.items() if total > _MOST_READ)
@@ -103,9 +103,9 @@ def _troubled(read: ReadRows, chosen: Sequence[Row]) -> list[Row]:
     return read(_TROUBLED.format(listed), values)
 
 
-def _place(problem: str, scope: Scope | None) -> str:
+def _place(problem: str, visible: Visible | None) -> str:
     """Under which an acknowledgement is stored."""
-    return problem if scope is None else f"{problem} {hashlib.sha256(scope.key).hexdigest()}"
+    return problem if visible is None else f"{problem} {hashlib.sha256(visible.key).hexdigest()}"
 
 
 def _acknowledgement(row: Row) -> Acknowledgement:
@@ -212,8 +212,8 @@ def _of_receiver(failing: FailingReceiver) -> _Trouble:
 
 @handles(operations.LIST_PROBLEMS)
 async def list_problems(services: Services, request: Request) -> Content:
-    scope = None if request.sender is None else request.sender.scope
-    found: CurrentProblems = await services.read(lambda store: read_problems(store.database.read, time.time(), scope))
+    visible = None if request.sender is None else request.sender.visible
+    found: CurrentProblems = await services.read(lambda store: read_problems(store.database.read, time.time(), visible))
     return Content(found.found, notes=found.notes)
 
 

@@ -312,7 +312,7 @@ def withdraw_proposal(context: ChangeContext, request: Request, _body: None) -> 
 def _find_own(read: ReadRows, vault: Vault, request: Request) -> Content:
     """The proposal. Raises RecordNotFound, also for a sender with a scope who is not its author."""
     found, sender = find(read, vault, COLLECTIONS["proposals"], request.identifier), request.sender
-    if sender is None or sender.scope is None or is_author(read, sender.actor, sender.scope, found.data["author"]):
+    if sender is None or sender.visible is None or is_author(read, sender.actor, sender.scope, found.data["author"]):
         return _shown(found, None if sender is None else sender.scope)
     raise RecordNotFound("proposal")
 

@@ -14,7 +14,7 @@ from relaydeck.networks.node_rule import NodeRule
 from relaydeck.notifications.webhook_rule import WebhookRule
 from relaydeck.process.background import SideThreads
 from relaydeck.provisioning.planner import UrlRules
-from relaydeck.scope import Scope
+from relaydeck.scope import Scope, Visible
 from relaydeck.settings.model import Settings
 from relaydeck.signers.drivers.keys import SignerKeys
 from relaydeck.store.open_store import Store, open_served_store
@@ -32,9 +32,9 @@ class StoreThread:
         self._store: Store | None = None
         self._suspended = False
 
-    async def run(self, work: Callable[[Store], Result], scope: Scope | None = None) -> Result:
+    async def run(self, work: Callable[[Store], Result], visible: Visible | None = None) -> Result:
         """Run `work` on a snapshot that includes every acknowledged write. Raises StoreError."""
-        return await self.write(partial(_in_snapshot, work, scope))
+        return await self.write(partial(_in_snapshot, work, visible))
 
     async def write(self, work: Callable[[Store], Result]) -> Result:
         """Run `work`, which makes its own transaction and calls `require_answerable` before its commit."""
@@ -76,8 +76,8 @@ class StoreThread:
             self._store.close() if ended else self._store.database.suspend()
 
 
-def _in_snapshot(work: Callable[[Store], Result], scope: Scope | None, store: Store) -> Result:
-    with store.database.snapshot(), store.database.within(scope):
+def _in_snapshot(work: Callable[[Store], Result], visible: Visible | None, store: Store) -> Result:
+    with store.database.snapshot(), store.database.within(visible):
         return work(store)
 
 
@@ -103,13 +103,13 @@ class ServedServices:
         self.read = self._reads.run
         self.examination = SharedRun(partial(examine, settings), "doctor")
 
-    def within(self, scope: Scope | None) -> "ServedServices":
-        """The same for a credential that sees nothing outside of its scope."""
-        if scope is None:
+    def within(self, visible: Visible | None) -> "ServedServices":
+        """The same for a credential that does not see everything."""
+        if visible is None:
             return self
         scoped = copy(self)
-        scoped.scope = scope
-        scoped.read = partial(self._reads.run, scope=scope)
+        scoped.scope = visible if isinstance(visible, Scope) else visible.scope
+        scoped.read = partial(self._reads.run, visible=visible)
         return scoped
 
     async def examine(self) -> list[Finding]:

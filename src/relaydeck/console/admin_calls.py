@@ -43,7 +43,7 @@ class Operator:
         self.permissions = grant.permissions | {"view"}  # nobody without `look` is signed in
         self.may_export = "view" in grant.permissions
         self.scope, self.limits = session.scope, grant.limits
-        self.visible: Visible | None = session.scope
+        self.visible: Visible | None = session.scope  # without closed records: see `SignIn`
         self.form_token = form_token(secret)
 
     def holds(self, read: ReadRows, _now: float) -> bool:
@@ -74,7 +74,7 @@ class Operator:
         """Raises Forbidden."""
         if operation.permission not in self.permissions:
             raise Forbidden(requirement(operation.permission))
-        if self.scope is not None and operation.name not in SCOPED:
+        if self.visible is not None and operation.name not in SCOPED:
             raise Forbidden(WHOLE_SERVICE)
 
 

@@ -120,8 +120,8 @@ class Console:
 
 
 def _menu_of(operator: Operator) -> Menu:
-    """Without what is about the whole service, for a session that is limited to a scope."""
-    if operator.scope is None:
+    """Without what is about the whole service, for a session that does not see everything."""
+    if operator.visible is None:
         return MENU
     return tuple(tuple(each for each in group if PAGES[each[0]]["GET"].operation.name in SCOPED) for group in MENU)
 

@@ -48,7 +48,7 @@ class Services:
     settings: Settings
     writer: Writer
     run: Run  # runs an operation of the admin API
-    read: Callable[..., Awaitable[Any]]  # the database in the thread of the admin API; within a scope, if one is given
+    read: Callable[..., Awaitable[Any]]  # the database in the thread of the admin API, as somebody sees it if given
     audit: AuditLog  # with the origin of changes by the console
     revision: Callable[[], int]  # of the database, as far as this worker knows
     is_stopping: Callable[[], bool]
@@ -128,8 +128,8 @@ class PageRequest(NamedTuple):
         return dict(self.fields)
 
     async def read(self, work: Callable[[Store], Found]) -> Found:
-        """Read the database, in which there is nothing outside the scope of the operator. Raises StoreError."""
-        found: Found = await self.services.read(work, self.operator.scope)
+        """Read the database, in which there is nothing that the operator may not see. Raises StoreError."""
+        found: Found = await self.services.read(work, self.operator.visible)
         return found
 
     async def call(

@@ -1,7 +1,7 @@
 """Getting in and out: sessions, opened with an access token or a one-time link, and the cookie that shows them."""
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlencode
 
 import msgspec
@@ -18,13 +18,16 @@ from relaydeck.credentials.tokens import Token
 from relaydeck.errors import BadRequest, BodyTooLarge, Forbidden, RequestError, TooManyRequests, Unauthorized
 from relaydeck.http.pipeline import Call, Reply
 from relaydeck.http.request import ClientAddress
-from relaydeck.roles import requirement
+from relaydeck.roles import APPLICATIONS, requirement
+from relaydeck.scope import ClosedRecords, OpenRecords
 from relaydeck.secret import Secret
 from relaydeck.store.database import Transaction
+from relaydeck.store.protection import closed_records
 
 if TYPE_CHECKING:
     from relaydeck.console.single_sign_on import PersonCredential, SingleSignOn
 
+OperatorT = TypeVar("OperatorT", bound=Operator)
 _COOKIE = "relaydeck_session"
 _NOT_STORED = (b"cache-control", b"no-store")
 _UNKNOWN_TOKEN = "This is not a live access token."  # noqa: S105
@@ -80,8 +83,15 @@ class SignIn:
             await self._write(
                 lambda transaction: console_sessions.touch_session(transaction, proofs, secret, session, now)
             )
-        operator = Operator(session, secret)
+        operator = await self._limited(Operator(session, secret))
         self._require_address(call, operator.limits)
+        return operator
+
+    async def _limited(self, operator: OperatorT) -> OperatorT:
+        """What it sees now: an application sees no closed records."""
+        if operator.role in APPLICATIONS:
+            closed: tuple[ClosedRecords, ...] = await self._read(lambda store: closed_records(store.database.read))
+            operator.visible = OpenRecords(operator.scope, closed) if closed else operator.scope
         return operator
 
     def _require_address(self, call: Call, limits: Limits | None) -> None:
@@ -100,7 +110,7 @@ class SignIn:
             return None
         if shown.is_stale(time.time()) and b"x-console-refresh" not in call.headers:
             await sso.touch(session)
-        return Operator(shown, secret)
+        return await self._limited(Operator(shown, secret))
 
     async def answer(self, call: Call, method: str, path: str) -> Reply | None:
         """What is served without a session; None: the path needs one. Raises Forbidden, TooManyRequests."""
@@ -182,7 +192,7 @@ class SignIn:
         shown = session.shown(self._limits)
         if shown.is_stale(time.time()):
             await self._sso.touch(session)
-        return PersonCredential(shown, secret)
+        return await self._limited(PersonCredential(shown, secret))
 
     async def ask(self, call: Call, method: str, path: str) -> Reply:
         """To someone who has to sign in first, and continues then: with the page, or with the form that was sent.

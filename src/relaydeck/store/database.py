@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Protocol, TypeVar
 
 from relaydeck.errors import OperatorError
-from relaydeck.scope import Scope
+from relaydeck.scope import Visible
 from relaydeck.store.lock_holder import LockHolder, OnLockWait
 from relaydeck.store.rows import Cursor, Stage, StagedRows, Table, first_row, in_list, named_rows
 from relaydeck.store.rows import Row as Row
@@ -54,9 +54,9 @@ class Scoped:
     statements: ScopedStatements | None = None
 
     @contextmanager
-    def within(self, scope: Scope | None) -> Iterator[None]:
-        """Every SELECT inside finds only what is inside a scope, if one is given."""
-        before, self.statements = self.statements, None if scope is None else ScopedStatements(scope, self.schema)
+    def within(self, visible: Visible | None) -> Iterator[None]:
+        """Every SELECT inside finds only what a credential sees, if it does not see everything."""
+        before, self.statements = self.statements, None if visible is None else ScopedStatements(visible, self.schema)
         try:
             yield
         finally:
@@ -177,7 +177,7 @@ class RowReader(Protocol):
 class Reader(RowReader, Protocol):
     """Read access to a database. Several threads may use it; they then share a snapshot."""
 
-    def within(self, scope: Scope | None) -> AbstractContextManager[None]:
+    def within(self, visible: Visible | None) -> AbstractContextManager[None]:
         """As of `Scoped`. In the one thread that reads."""
 
     soundness: str  # how to describe a database in which `damage` finds nothing

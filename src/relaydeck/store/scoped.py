@@ -3,6 +3,9 @@
 A SELECT gets a common table expression of the same name for each table that it names, so that no query of a handler has
 to think of scopes. A statement that begins with EVERYTHING is left as it is, and so is one that changes something: it
 acts on rows that a SELECT found. `scope.py` says what is inside.
+
+While records are closed, a session of the role `readonly` sees what no closed protection covers (OpenRecords). It
+changes nothing. A network stays visible as long as a relayer that is open works on it.
 """
 
 import re
@@ -10,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from relaydeck.scope import Scope, label_pair
+from relaydeck.scope import OpenRecords, Scope, Visible, label_pair
 
 EVERYTHING = "/* inside or outside of a scope */ "
 # Entries of the audit log about a signer that name relayers which use it.
@@ -18,42 +21,91 @@ _NAMING_RELAYERS = "('signer.mismatch', 'signer.recovered')"
 _WITH = "WITH "
 
 
-class ScopedStatements:
-    """`schema`: what precedes the name of a table, where its own name would mean the expression (SQLite)."""
+class _Criteria:
+    """Which rows are inside one scope. `number`: of the scope, so that the names of its values are its own."""
 
-    def __init__(self, scope: Scope, schema: str = "") -> None:
-        self.scope = scope
-        self._schema = schema
+    def __init__(self, scope: Scope, schema: str, number: str = "") -> None:
+        self.scope, self._schema, self._prefix = scope, schema, f"scope{number}_"
         self.values: dict[str, Any] = dict(self._named_values())
 
     def _named_values(self) -> Iterator[tuple[str, str]]:
         for kind, names in (("relayer", self.scope.relayers), ("network", self.scope.networks)):
-            yield from ((f"scope_{kind}{number}", each) for number, each in enumerate(names))
+            yield from ((f"{self._prefix}{kind}{number}", each) for number, each in enumerate(names))
         yield from (
-            (f"scope_label{number}", label_pair(*each)) for number, each in enumerate(self.scope.labels.items())
+            (f"{self._prefix}label{number}", label_pair(*each)) for number, each in enumerate(self.scope.labels.items())
         )
 
-    def _listed(self, kind: str) -> str:
-        return ", ".join(f":{name}" for name in self.values if name.startswith(f"scope_{kind}"))
+    def _named(self, kind: str) -> list[str]:
+        return [f":{name}" for name in self.values if name.startswith(f"{self._prefix}{kind}")]
 
-    def _carried(self, table: str) -> str:
-        pairs = (name for name in self.values if name.startswith("scope_label"))
-        return " AND ".join(f"instr({table}.labels, :{name}) > 0" for name in pairs) or "1 = 0"
+    def _carried(self, alias: str) -> str:
+        return " AND ".join(f"instr({alias}.labels, {name}) > 0" for name in self._named("label")) or "1 = 0"
 
-    def _relayer(self, alias: str) -> str:
-        """Whether a relayer is inside."""
+    def relayer(self, alias: str) -> str:
         scope = self.scope
-        criteria = [f"{alias}.id IN ({self._listed('relayer')})"] if scope.relayers else []
-        criteria += [f"{alias}.network IN ({self._listed('network')})"] if scope.networks else []
+        criteria = [f"{alias}.id IN ({', '.join(self._named('relayer'))})"] if scope.relayers else []
+        criteria += [f"{alias}.network IN ({', '.join(self._named('network'))})"] if scope.networks else []
         criteria += [self._carried(alias)] if scope.labels else []
         return " AND ".join(criteria) or "1 = 0"
+
+    def record(self, table: str, alias: str) -> str:
+        if table == "relayers":
+            return self.relayer(alias)
+        referring, identity = _REFERRING[table]
+        using = f"inside.{referring} = {alias}.{identity} AND {self.relayer('inside')}"
+        used = f"EXISTS (SELECT 1 FROM {self._schema}relayers inside WHERE {using})"
+        is_listing = table == "networks" and self.scope.networks
+        listed = f"{alias}.name IN ({', '.join(self._named('network'))}) OR " if is_listing else ""
+        return f"{listed}({self._carried(alias)}) OR {used}"
+
+
+# The column of a relayer that names a record of that table, and the column with the name of the record.
+_REFERRING = {
+    "signers": ("signer_id", "id"),
+    "notifications": ("notification_id", "id"),
+    "networks": ("network", "name"),
+}
+
+
+class ScopedStatements:
+    """`schema`: what precedes the name of a table, where its own name would mean the expression (SQLite)."""
+
+    def __init__(self, visible: Visible, schema: str = "") -> None:
+        self._schema = schema
+        scope, closed = (visible.scope, visible.closed) if isinstance(visible, OpenRecords) else (visible, ())
+        self._scope, self._inside = scope, None if scope is None else _Criteria(scope, schema)
+        self._closed = [
+            (each, None if each.scope is None else _Criteria(each.scope, schema, str(number)))
+            for number, each in enumerate(closed)
+        ]
+        self.values: dict[str, Any] = {}
+        for criteria in (self._inside, *(each for _, each in self._closed)):
+            self.values |= {} if criteria is None else criteria.values
+
+    @property
+    def scope(self) -> Scope:
+        """Of a credential that changes something: none of these sees open records only."""
+        assert self._scope is not None
+        return self._scope
+
+    def _record(self, table: str, alias: str) -> str:
+        """Whether a record is inside."""
+        inside = "1 = 1" if self._inside is None else f"({self._inside.record(table, alias)})"
+        covering = [each for records, each in self._closed if records.has_kind(table[:-1])]
+        covered = ["1 = 1" if each is None else f"coalesce({each.record(table, alias)}, false)" for each in covering]
+        if not covered:
+            return inside
+        is_open = f"NOT ({' OR '.join(covered)})"
+        if table == "networks":
+            is_open = f"({is_open} OR {self._any_relayer(f'inside.network = {alias}.name')})"
+        return f"{inside} AND {is_open}"
+
+    def _relayer(self, alias: str) -> str:
+        return self._record("relayers", alias)
 
     def _any_relayer(self, condition: str) -> str:
         """Whether some relayer `inside` meets a condition."""
         return f"EXISTS (SELECT 1 FROM {self._schema}relayers inside WHERE {condition} AND {self._relayer('inside')})"
-
-    def _belongs(self, table: str, referring: str, identity: str = "id") -> str:
-        return f"({self._carried(table)}) OR {self._any_relayer(f'inside.{referring} = {table}.{identity}')}"
 
     def _event(self, kind: str, moment: str) -> str:
         """Whether an event or its delivery is inside. Changes that need approval are nothing to a scoped credential.
@@ -66,7 +118,7 @@ class ScopedStatements:
             f"CASE WHEN own.relayer_id IS NOT NULL"
             f" THEN {relayer} AND {self._is_present('relayers', 'id', 'own.relayer_id', moment)}"
             f" ELSE {kind} NOT LIKE 'change.%'"
-            f" AND EXISTS ({named} AND ({self._belongs('notification', 'notification_id')}))"
+            f" AND EXISTS ({named} AND ({self._record('notifications', 'notification')}))"
             f" AND {self._is_present('notifications', 'id', 'own.notification_id', moment)} END"
         )
 
@@ -113,12 +165,9 @@ class ScopedStatements:
             for each in ("kind", "created_at")
         )
         numbered = self._any_relayer("inside.seq = own.relayer_seq")
-        listed = f"own.name IN ({self._listed('network')}) OR " if self.scope.networks else ""
         return {
             "relayers": self._relayer("own"),
-            "signers": self._belongs("own", "signer_id"),
-            "notifications": self._belongs("own", "notification_id"),
-            "networks": listed + self._belongs("own", "network", "name"),
+            **{table: self._record(table, "own") for table in _REFERRING},
             "events": about,
             "deliveries": self._event(kind, moment),
             "attempts": f"EXISTS ({delivered.replace('attempt.', 'own_attempt.')})",
@@ -126,7 +175,7 @@ class ScopedStatements:
             "runways": numbered,
             "balances": numbered,
             "signer_checks": f"EXISTS (SELECT 1 FROM {self._schema}signers signer WHERE signer.id = own.signer_id"
-            f" AND ({self._belongs('signer', 'signer_id')}))",
+            f" AND ({self._record('signers', 'signer')}))",
             "audit": self._audit,
             "tokens": "1 = 0",
         }
@@ -144,18 +193,12 @@ class ScopedStatements:
             f"WHEN own.action LIKE 'relayer.%' THEN {relayer}",
             f"WHEN own.action IN {_NAMING_RELAYERS} AND {self._is_shared('own.record')} THEN 1 = 0",
         ]
-        for table, referring, identity in (
-            ("signer", "signer_id", "id"),
-            ("notification", "notification_id", "id"),
-            ("network", "network", "name"),
-        ):
-            named = f"SELECT 1 FROM {self._schema}{table}s {table} WHERE {table}.{identity} = own.record"
-            present = self._is_present(f"{table}s", identity, "own.record", "own.moment")
-            listed = (
-                f"{table}.name IN ({self._listed('network')}) OR " if table == "network" and self.scope.networks else ""
-            )
-            inside = f"EXISTS ({named} AND ({listed}{self._belongs(table, referring, identity)}))"
-            branches.append(f"WHEN own.action LIKE '{table}.%' THEN {inside} AND {present}")
+        for table, (_, identity) in _REFERRING.items():
+            kind = table[:-1]
+            named = f"SELECT 1 FROM {self._schema}{table} {kind} WHERE {kind}.{identity} = own.record"
+            present = self._is_present(table, identity, "own.record", "own.moment")
+            inside = f"EXISTS ({named} AND ({self._record(table, kind)}))"
+            branches.append(f"WHEN own.action LIKE '{kind}.%' THEN {inside} AND {present}")
         return f"CASE {' '.join(branches)} ELSE 1 = 0 END"
 
     def scoped(self, sql: str) -> str:

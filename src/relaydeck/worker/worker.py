@@ -98,17 +98,12 @@ class Worker(CoreWorker):
 
         def find_any(token: bytes, now: float) -> Credential:
             if token.startswith(b"p-"):
-                raise Unverified(partial(self._find_person, token))
+                raise Unverified(partial(self._console.bearer, token))
             if find is None:
                 raise Unauthorized("the credential is unknown or revoked")
             return find(token, now)
 
         return find_any
-
-    async def _find_person(self, token: bytes) -> Credential:
-        found = await self._console.bearer(token)
-        self._closed.limit(found)
-        return found
 
     def _find_console(self, method: str, _path: str, raw_path: bytes) -> tuple[Route, str]:
         """Every path below `/console` is one route: the console finds its pages by itself."""
