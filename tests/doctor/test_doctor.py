@@ -38,7 +38,7 @@ from relaydeck.store.write_signal import WriteSignal
 from tests.conftest import DEMO
 from tests.provisioning.conftest import ProvisionedHome
 from tests.support.running import free_port, make_token, run_command
-from tests.support.seeding import opened
+from tests.support.seeding import issue, opened
 from tests.support.valkey import Valkey
 
 NOW = 1_900_000_000.0
@@ -122,7 +122,7 @@ def test_a_healthy_home(home: Path, node: str) -> None:
     assert [re.sub(r"\d+ ms$", "TIME ms", re.sub(r"cli:\w+", "cli:ME", line)) for line in lines[4:]] == [
         f"ok    database: {home}/relaydeck.db is sound",
         f"ok    schema: version {newest_version()}",
-        "ok    tokens: 1 live, 1 without expiry",
+        "ok    tokens: 1 live, 1 without expiry: 't'",
         "ok    relayers: no relayer is disabled",
         "ok    deliveries: no delivery was given up",
         "ok    notifications: no delivery waits after a failed attempt",
@@ -359,10 +359,19 @@ def test_tokens_that_somebody_should_look_at(provisioned: Path) -> None:
         store_uses(transaction, [("busy", later - 60, "api 10.0.0.1"), ("app", later - 60, "api 10.0.0.1")])
     found = findings(Settings(home=provisioned), Machine(lambda: later))
     assert [(each.result, each.remark) for each in found if each.subject == "tokens"] == [
-        ("ok", "3 live, 3 without expiry"),
+        ("ok", "3 live, 3 without expiry: 'idle', 'busy', 'app'"),
         ("warn", "'idle': not used for 90 days: revoke it if nobody needs it"),
         ("warn", "'app': an owner that an application uses: give the application a token with the role api"),
     ]
+
+
+def test_the_first_tokens_without_an_expiry_are_named(provisioned: Path) -> None:
+    for number in range(22):
+        issue(provisioned, f"t-{number}", "api")
+    named = ", ".join(f"'t-{number}'" for number in range(20))
+    found = findings(Settings(home=provisioned), Machine())
+    remark = f"22 live, 22 without expiry: {named} and 2 more"
+    assert Finding("ok", "tokens", remark) in list(found)
 
 
 def test_a_damaged_record_is_named(provisioned: Path) -> None:

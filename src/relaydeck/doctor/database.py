@@ -367,8 +367,9 @@ def _token_findings(database: Reader, now: float) -> Iterator[Finding]:
     people = sorted({names_in(each.made_by or "")[0] for each in live})
     makers = [each.removeprefix("person:") for each in people if each.startswith("person:")]
     made = f"; people who made some: {first_few(makers, _MOST_NAMED)}" if makers else ""
-    endless = sum(each.expires_at is None for each in live)
-    yield Finding("ok", "tokens", f"{len(live)} live, {endless} without expiry{made}")
+    endless = [repr(each.name) for each in live if each.expires_at is None]
+    named = f": {first_few(endless, _MOST_NAMED)}" if endless else ""
+    yield Finding("ok", "tokens", f"{len(live)} live, {len(endless)} without expiry{named}{made}")
     (since,) = database.read(
         "SELECT applied_at FROM schema_versions WHERE version = :version", {"version": tokens.USES_SINCE}
     )
