@@ -133,7 +133,8 @@ async def test_a_backtest_of_a_network(served: Running, operator: Operator) -> N
 
 
 def test_a_backtest_of_nodes_that_do_not_answer(served: Running, operator: Operator) -> None:
-    assert served.ask("POST", "/admin/v1/networks", NETWORK | {"name": "silent"}).status == 201
+    silent = NETWORK | {"name": "silent", "labels": {"team": "payments"}}
+    assert served.ask("POST", "/admin/v1/networks", silent).status == 201
     page = plain(operator.get("/networks/silent/backtest"))
     assert "nothing was tested: http://127.0.0.1:9 refused the connection" in page
     assert operator.get("/networks/none/backtest").status == 404

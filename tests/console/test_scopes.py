@@ -191,7 +191,7 @@ def test_a_page_is_that_of_a_fleet_without_the_rest(pair: Pair, path: str) -> No
     for each in pair.paths(path):
         for query in READ[path]:
             asked, expected = pair.everything.get(each + query), pair.inside.get(each + query)
-            assert shown(asked) == shown(expected), each + query
+            assert (shown(asked), asked.status < 500) == (shown(expected), True), each + query
             assert [name for name in OUTSIDE.findall(plain(asked)) if name not in each + query] == [], each + query
 
 

@@ -31,7 +31,7 @@ class Console:
     async def close(self) -> None:
         await self._sign_in.close()
         self._services.verification.close()
-        for each in self._services.backtests.values():
+        for _, each in self._services.backtests:
             each.close()
 
     async def bearer(self, token: bytes) -> Credential:

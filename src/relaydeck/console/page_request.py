@@ -57,7 +57,7 @@ class Services:
     keys: SignerKeys
     urls: UrlRules
     examination: SharedRun[list[Finding]]
-    backtests: dict[Network, SharedRun[BacktestRun]] = field(default_factory=dict)  # the last ones
+    backtests: list[tuple[Network, SharedRun[BacktestRun]]] = field(default_factory=list)  # the last ones
 
     @cached_property
     def node_calls(self) -> NodeCalls:

@@ -149,15 +149,20 @@ async def show_backtest(request: PageRequest) -> Reply:
 def _backtest(services: Services, network: Network) -> SharedRun[BacktestRun]:
     """Raises NotPossible while as many run as may."""
     runs = services.backtests
-    if network not in runs and len(runs) >= _MOST_BACKTESTS:
-        ended = next((each for each, run in runs.items() if not run.is_running), None)
+    if known := [run for tested, run in runs if tested == network]:
+        return known[0]
+    if len(runs) >= _MOST_BACKTESTS:
+        ended = next((each for each in runs if not each[1].is_running), None)
         if ended is None:
             raise NotPossible(
                 f"{_MOST_BACKTESTS} networks are being tested: try again when one of these tests has ended"
             )
-        runs.pop(ended).close()
+        runs.remove(ended)
+        ended[1].close()
     options = fee_options(services.settings)
-    return runs.setdefault(network, SharedRun(partial(run_backtest, network, options, _TESTED_BLOCKS), "backtest"))
+    run = SharedRun(partial(run_backtest, network, options, _TESTED_BLOCKS), "backtest")
+    runs.append((network, run))
+    return run
 
 
 def _backtest_page(request: PageRequest, network: Network, found: BacktestRun) -> Reply:
