@@ -443,6 +443,52 @@ def test_a_repeated_request_is_one_proposal(guarded: Admin) -> None:
     assert {each.json["data"]["id"] for each in answers} == {each["id"] for each in guarded.get("proposals")}
 
 
+@pytest.mark.parametrize("home", ENGINES, indirect=True)
+def test_the_same_change_asked_for_again_is_the_open_proposal(guarded: Admin) -> None:
+    """A pipeline that runs again, with the whole request of before, secrets included."""
+
+    def creating(key: str) -> dict[str, Any]:
+        return {"document": {"signers": [{"id": "new", "type": "plain", "config": {"key": key}}]}}
+
+    protect(guarded, "signers", kinds=["signer"])
+    path, request, third = "apply?reason=one", creating(KEY), issue(guarded.running.home, "third", "owner")
+    answers = [guarded.ask("POST", path, request) for _ in range(2)]
+    assert (answers[0].status, answers[0].json) == (answers[1].status, answers[1].json)
+    first = answers[0].json["data"]["id"]
+    entries = guarded.audited()
+    assert proposed(guarded, "POST", path, request) == first
+    assert guarded.audited() == entries
+    others = {
+        "the reason": proposed(guarded, "POST", "apply?reason=two", request),
+        "the author": proposed(guarded, "POST", path, request, token=second(guarded)),
+        "a secret": proposed(guarded, "POST", path, creating("0x" + "5f" * 32)),
+    }
+    assert guarded.ask("POST", f"proposals/{first}/reject", {"reason": "no"}, token=third).status == 200
+    others["after the first was rejected"] = proposed(guarded, "POST", path, request)
+    assert len({first, *others.values()}) == 5
+
+
+def test_the_same_change_of_a_record_that_changed_since_is_another_proposal(guarded: Admin) -> None:
+    change = ("PATCH", "relayers/sepolia-1", {"name": "Other"})
+    first = proposed(guarded, *change)
+    assert proposed(guarded, *change) == first
+    forced = proposed(guarded, "PATCH", "relayers/sepolia-1", {"labels": {"team": "x"}})
+    assert guarded.ask("POST", f"proposals/{forced}/force", {"reason": "now"}).status == 200
+    assert proposed(guarded, *change) not in (first, forced)
+
+
+def test_the_same_file_is_another_proposal_once_a_record_of_it_has_changed_and_changed_back(guarded: Admin) -> None:
+    name = relayer_name(guarded)
+    relayer = {"id": "sepolia-1", "name": "Other", "network": "sepolia", "network_type": "evm", "signer_id": "ops"}
+    file = {"document": {"relayers": [relayer]}}
+    first = proposed(guarded, "POST", "apply", file)
+    assert proposed(guarded, "POST", "apply", file) == first
+    for each in ("Another", name):
+        change = proposed(guarded, "PATCH", "relayers/sepolia-1", {"name": each})
+        assert guarded.ask("POST", f"proposals/{change}/force", {"reason": "now"}).status == 200
+    assert proposed(guarded, "POST", "apply", file) != first
+
+
 def test_what_is_too_large_for_a_proposal_is_refused(guarded: Admin) -> None:
     protect(guarded, "signers", kinds=["signer"])
     signers = [{"id": f"s{number}", "type": "plain", "config": {"key": KEY}} for number in range(1001)]

@@ -8,6 +8,7 @@ the proposal shows: between the two, somebody may replace a signer that the requ
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import partial
 from itertools import zip_longest
@@ -55,7 +56,7 @@ from relaydeck.http.request import path_identifier, query_parameters
 from relaydeck.identifiers import new_identifier
 from relaydeck.notifications import events
 from relaydeck.notifications.model import EventKind
-from relaydeck.provisioning.plan_revision import MOST_LISTED, changes_since
+from relaydeck.provisioning.plan_revision import MOST_LISTED, changes_since, is_same_plan
 from relaydeck.scope import Scope
 from relaydeck.store.changes import REFERRING_COLUMNS, ChangeContext, Record, remove_row
 from relaydeck.store.database import ReadRows, Row, Transaction
@@ -188,22 +189,29 @@ def _propose(
     context: ChangeContext, operation: Operation, call: Call, reason: str, guard: Guard, entries: list[Row]
 ) -> Content:
     transaction, now = context.transaction, context.now
-    _require_room(transaction, call, entries, context)
-    proposal = new_identifier()
     pinned = f'"{guard.revision}"' if guard.revision else _etag(context, operation, call)
     scope = None if transaction.statements is None else transaction.statements.scope
     newest = transaction.chain_end[0]
     waiting = _Waiting(operation.name, call.argument, call.body, pinned, context.actor, scope, newest)
-    sealed = context.vault.seal(msgspec.msgpack.encode(waiting), _place(proposal), transaction)
-    values = {
-        "id": proposal,
+    steps = [_step(each) for each in entries[:_MOST_STEPS]]
+    values: dict[str, Any] = {
         "state": "open",
         "operation": operation.name,
-        "plan": _json([_step(each) for each in entries]),
+        "plan": _json(steps),
         "protections": _json(sorted(guard.covering)),
-        "revision": pinned,
         "author": context.actor,
         "reason": reason,
+    }
+    with transaction.within(None):
+        same = _find_same(context, values, waiting, guard.revision, steps)
+    if same:
+        return _shown(read_record(context, "proposals", same), scope)._replace(proposed=True)
+    _require_room(transaction, call, entries, context)
+    proposal = new_identifier()
+    sealed = context.vault.seal(msgspec.msgpack.encode(waiting), _place(proposal), transaction)
+    values |= {
+        "id": proposal,
+        "revision": pinned,
         "created_at": now,
         "expires_at": now + OPEN_SECONDS,
         "sealed_request": sealed,
@@ -212,6 +220,30 @@ def _propose(
     transaction.insert("proposals", tuple(values), [tuple(values.values())])
     _record(context, EventKind.CHANGE_PROPOSED, proposal, values, reason)
     return _shown(read_record(context, "proposals", proposal), scope)._replace(proposed=True)
+
+
+def _find_same(
+    context: ChangeContext, values: Mapping[str, Any], waiting: _Waiting, revision: str, steps: Sequence[PlannedStep]
+) -> str:
+    """An open proposal of the author that would do the same, for a pipeline that runs again; empty: there is none.
+
+    `revision`: of the plan, if the change is one; its position in the audit log is another one each time.
+    """
+    read, alike = context.transaction.all, " AND ".join(f"{name} = :{name}" for name in values)
+    changed, used = {(each.kind, each.name) for each in steps}, _referred_to(steps)
+    sql = f"SELECT id, sealed_request FROM proposals WHERE {alike} AND expires_at > :now"
+    for row in read(sql, {**values, "now": context.now}):
+        with suppress(Damaged):
+            before = msgspec.msgpack.decode(context.vault.open(row.sealed_request, _place(row.id)), type=_Waiting)
+            if _replaced(context.transaction, before, used):
+                continue
+            if revision and not is_same_plan(revision, changed, before.if_match.strip('"'), read):
+                continue
+            pin = waiting.if_match if revision else before.if_match
+            if msgspec.structs.replace(before, newest=waiting.newest, if_match=pin) == waiting:
+                identifier: str = row.id
+                return identifier
+    return ""
 
 
 def _require_room(transaction: Transaction, call: Call, entries: list[Row], context: ChangeContext) -> None:
@@ -380,8 +412,8 @@ def _for_author(services: Services, waiting: _Waiting) -> Services:
 def _make(context: ChangeContext, waiting: _Waiting, held_up: Change, shown: Sequence[PlannedStep]) -> None:
     """Raises PlanChanged, which says what has changed."""
     transaction = context.transaction
-    newest, used = transaction.chain_end[0], _changed_since(transaction, waiting, _referred_to(shown))
-    if replaced := [each for each in used if each["action"] not in _KEEP_MEANING]:
+    newest = transaction.chain_end[0]
+    if replaced := _replaced(transaction, waiting, _referred_to(shown)):
         raise _plan_changed(replaced)
     try:
         held_up(context)
@@ -400,6 +432,12 @@ def _referred_to(steps: Sequence[PlannedStep]) -> set[Record]:
     """The records that relayers are to use: an approval is given for those that exist when the change is proposed."""
     kinds = {column: kind for kind, column in REFERRING_COLUMNS.items()}
     return {(kinds[each.name], each.after) for step in steps for each in step.fields if each.name in kinds}
+
+
+def _replaced(transaction: Transaction, waiting: _Waiting, used: set[Record]) -> list[dict[str, str]]:
+    """The changes since, after which a name that the proposal refers to may mean another record."""
+    since = _changed_since(transaction, waiting, used)
+    return [each for each in since if each["action"] not in _KEEP_MEANING]
 
 
 def _changed_since(transaction: Transaction, waiting: _Waiting, records: set[Record]) -> list[dict[str, str]]:

@@ -28,6 +28,7 @@ from relaydeck.provisioning.declared_records import IDENTITY, RESOURCES, Resourc
 from relaydeck.provisioning.plan import Pinned, Plan
 from relaydeck.provisioning.stored import StoredRecord
 from relaydeck.secret import Secret
+from relaydeck.store.changes import Record
 from relaydeck.store.database import ReadRows
 from relaydeck.store.scoped import EVERYTHING
 from relaydeck.timestamps import utc
@@ -51,7 +52,7 @@ def require_same(plan: Plan, expected: str, read: ReadRows, key: bytes) -> None:
     if not expected:
         return
     changes = changes_since(expected, read)
-    if _differs(plan, expected, changes) or _is_archived(expected, read):
+    if not _is_same(plan.revision, _planned(plan), expected, changes) or _is_archived(expected, read):
         raise PlanChanged(changes[:MOST_LISTED], list(_differing(plan, expected.partition("-")[2], read, key)))
 
 
@@ -59,14 +60,22 @@ def is_revision(text: str) -> bool:
     return _REVISION.fullmatch(text) is not None
 
 
-def _differs(plan: Plan, expected: str, changes: list[dict[str, str]]) -> bool:
-    """Whether this is not the plan with the expected revision; `changes` are those since."""
-    (newest, _, found), (reviewed, _, fingerprint) = plan.revision.partition("-"), expected.partition("-")
+def is_same_plan(revision: str, planned: set[Record], expected: str, read: ReadRows) -> bool:
+    """Whether a plan with this revision, which changes these records, is the one that was expected."""
+    return _is_same(revision, planned, expected, changes_since(expected, read)) and not _is_archived(expected, read)
+
+
+def _planned(plan: Plan) -> set[Record]:
+    return {(step.resource[:-1], step.name) for step in plan.steps}
+
+
+def _is_same(revision: str, planned: set[Record], expected: str, changes: list[dict[str, str]]) -> bool:
+    """`changes` are those since the expected one."""
+    (newest, _, found), (reviewed, _, fingerprint) = revision.partition("-"), expected.partition("-")
     is_shorter = int(newest) < int(reviewed)  # then it is another log
     if is_shorter or not compare_digest(found, fingerprint):
-        return True
-    planned = {(step.resource[:-1], step.name) for step in plan.steps}
-    return any((each["action"].partition(".")[0], each["record"]) in planned for each in changes)
+        return False
+    return not any((each["action"].partition(".")[0], each["record"]) in planned for each in changes)
 
 
 def _is_archived(revision: str, read: ReadRows) -> bool:
