@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from relaydeck.console.guard import SignInLimits
 from relaydeck.credentials.console_sessions import (
     SessionLimits,
     close_session,
@@ -21,6 +22,7 @@ from relaydeck.credentials.console_sessions import (
     use_code,
 )
 from relaydeck.credentials.tokens import digest_of
+from relaydeck.http.request import ClientAddress
 from relaydeck.store.audit import AuditLog
 from relaydeck.store.changes import ChangeContext
 from relaydeck.store.database import Database
@@ -256,6 +258,33 @@ def test_nobody_locks_out_others_at_the_same_address(served: Running) -> None:
         entered = [operator.enter(link).status, operator.post("/sign-in", {"token": served.token}).status]
     assert (looked, guessed[-1].status, entered) == ([200] * 20, 429, [303, 303])
     assert re.search(r"signing in is blocked until \d\d:\d\d:\d\d UTC", plain(guessed[-1]))
+
+
+def test_one_token_signs_in_so_often_and_what_that_adds_is_counted(served: Running) -> None:
+    token, other = issue(served.home, "eager", "readonly"), issue(served.home, "calm", "readonly")
+    with Running(served.home) as running:
+        eager = Operator(running.port)
+        answers = [eager.post("/sign-in", {"token": token}) for _ in range(201)]
+        calm = Operator(running.port).post("/sign-in", {"token": other}).status
+        counted = running.ask("GET", "/metrics").body.decode()
+        still = Operator(running.port)
+        still.cookie = answers[-2].headers["set-cookie"].partition(";")[0]
+        assert still.get("/relayers").status == 200
+    assert ({each.status for each in answers[:-1]}, answers[-1].status, calm) == ({303}, 429, 303)
+    said = r"This token has signed in too often. It can sign in again at \d\d:\d\d:\d\d UTC; its open sessions go on."
+    assert re.search(said, plain(answers[-1]))
+    assert 'relaydeck_created_records{actor="token:eager",kind="sessions"} 200\n' in counted
+    assert re.search(r'relaydeck_created_bytes{actor="token:eager",kind="sessions"} [1-9]\d{4}\n', counted)
+
+
+def test_a_token_that_signed_in_too_often_signs_in_again_after_an_hour() -> None:
+    now = [5000.0]
+    limits = SignInLimits(ClientAddress(()), lambda: now[0])
+    first = [limits.opened(b"token") for _ in range(200)]
+    now[0] += 3599
+    waits = limits.opened(b"token"), limits.opened(b"another")
+    now[0] += 1
+    assert (set(first), waits, limits.opened(b"token")) == ({0}, (1, 0), 0)
 
 
 def test_each_sign_in_and_sign_out_is_audited(served: Running) -> None:

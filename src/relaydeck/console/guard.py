@@ -12,8 +12,8 @@ from relaydeck.http.pipeline import Call
 from relaydeck.http.request import ClientAddress
 from relaydeck.secret import Secret
 
-_MOST_FAILURES = 10
-_PERIOD_SECONDS = 60.0
+_MOST_FAILURES, _FAILURE_SECONDS = 10, 60.0
+_MOST_OPENED, _OPENED_SECONDS = 200, 3600.0
 _MOST_KEPT = 8192
 
 
@@ -42,32 +42,38 @@ def form_token(session: Secret) -> str:
     return hmac.new(session.reveal().encode(), b"relaydeck console form", hashlib.sha256).hexdigest()
 
 
-class FailedSignIns:
+class SignInLimits:
     """Refuses guesses after ten failures a minute of one address, or with one token or code, in one worker.
 
     Only failures are refused: what is valid signs in, however often others failed. Many people may share an address,
-    such as that of a proxy, and none of them can lock out the others.
+    such as that of a proxy, and none of them can lock out the others. One token or person signs in 200 times an hour,
+    because the audit log keeps an entry of each.
     """
 
     def __init__(self, clients: ClientAddress, now: Callable[[], float]) -> None:
         self._clients = clients
         self._now = now
-        self._failures: OrderedDict[str | bytes, tuple[float, int]] = OrderedDict()  # when a period began, and how many
+        self._counts: OrderedDict[str | bytes, tuple[float, int]] = OrderedDict()  # when a period began, and how many
 
-    def add(self, call: Call, tried: Secret) -> None:
+    def opened(self, who: bytes) -> int:
+        """Count a sign-in of a token or a person. Return after how many seconds it may be made; 0: at once."""
+        return self._count(b"opened " + who, _MOST_OPENED, _OPENED_SECONDS)
+
+    def failed(self, call: Call, tried: Secret) -> None:
         """Raises TooManyRequests."""
         address = self._clients.address_of(call.peer, call.headers.get(b"x-forwarded-for"))
-        waits = [self._count(key) for key in (address, hashlib.sha256(tried.reveal().encode()).digest())]
+        keys = (address, hashlib.sha256(tried.reveal().encode()).digest())
+        waits = [self._count(key, _MOST_FAILURES, _FAILURE_SECONDS) for key in keys]
         if max(waits):
             raise TooManyRequests(max(waits))
 
-    def _count(self, key: str | bytes) -> int:
-        """Count a failure. Return after how many seconds another attempt may fail; 0: at once."""
+    def _count(self, key: str | bytes, most: int, seconds: float) -> int:
+        """Return after how many seconds another one is allowed; 0: this one is."""
         now = self._now()
-        began, count = self._failures.pop(key, (0.0, 0))
-        if now - began >= _PERIOD_SECONDS:
+        began, count = self._counts.pop(key, (0.0, 0))
+        if now - began >= seconds:
             began, count = now, 0
-        self._failures[key] = (began, count + 1)
-        if len(self._failures) > _MOST_KEPT:
-            self._failures.popitem(last=False)
-        return max(1, round(began + _PERIOD_SECONDS - now)) if count >= _MOST_FAILURES else 0
+        self._counts[key] = (began, count + 1)
+        if len(self._counts) > _MOST_KEPT:
+            self._counts.popitem(last=False)
+        return max(1, round(began + seconds - now)) if count >= most else 0

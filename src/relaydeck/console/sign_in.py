@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlencode
 import msgspec
 
 from relaydeck.console.admin_calls import Operator
-from relaydeck.console.guard import FailedSignIns, form_token, require_same_origin
+from relaydeck.console.guard import SignInLimits, form_token, require_same_origin
 from relaydeck.console.page_request import Services, SignInFailed
 from relaydeck.console.rendering import ROOT, page, redirect
 from relaydeck.console.request import Fields, cookies_of, query_of, read_form, reason_of, theme_of
@@ -34,6 +34,7 @@ _UNKNOWN_TOKEN = "This is not a live access token."  # noqa: S105
 _NO_PAGES = f"This token does not open the console: {requirement('look')}."
 _UNKNOWN_LINK = "This link was used before or has expired. Print another with: relaydeck console"
 _TOO_MANY = "Too many attempts failed: signing in is blocked until {} UTC. A valid token or link still works at once."
+_TOO_OFTEN = "This token has signed in too often. It can sign in again at {} UTC; its open sessions go on."
 _MOST_KEPT_BYTES = 64 * 1024  # of a form that was sent after its session had ended
 _MOST_BYTES = 4096  # of a form without a session; tokens and codes are short
 _NOT_REPEATED = {"/sign-out": "", "/apply/plan": "/apply"}  # a plan is sealed with a key of its session
@@ -50,7 +51,7 @@ class SignIn:
         self._read, self._write, self._audit = services.read, services.writer.write, services.audit
         self._proofs = services.audit.vault.proofs
         self._clients = ClientAddress(settings.trusted_proxies)
-        self._failures = FailedSignIns(self._clients, time.time)
+        self._attempts = SignInLimits(self._clients, time.time)
 
         self._sso = self._single_sign_on(services)
 
@@ -60,7 +61,7 @@ class SignIn:
             return None
         from relaydeck.console.single_sign_on import SingleSignOn
 
-        return SingleSignOn(services, self._limits)
+        return SingleSignOn(services, self._limits, self._attempts)
 
     async def close(self) -> None:
         if self._sso is not None:
@@ -218,8 +219,7 @@ class SignIn:
 
     def refuse(self, call: Call, error: RequestError) -> Reply:
         if isinstance(error, TooManyRequests):
-            until = time.strftime("%H:%M:%S", time.gmtime(time.time() + error.retry_after_seconds))
-            return self._form(call, _TOO_MANY.format(until), error.status)
+            return self._form(call, _TOO_MANY.format(_moment_after(error.retry_after_seconds)), error.status)
         return self._form(call, reason_of(error), error.status)
 
     async def _by_token(self, call: Call) -> Reply:
@@ -231,11 +231,13 @@ class SignIn:
             lambda store: console_sessions.token_of(store.database.read, proofs, token, time.time())
         )
         if found is None:
-            self._failures.add(call, token)
+            self._attempts.failed(call, token)
             return self._form(call, _UNKNOWN_TOKEN, 401, kept=kept)
         if "look" not in found.grant.permissions:
             return self._form(call, _NO_PAGES, 403, kept=kept)
         self._require_address(call, found.grant.limits)
+        if wait := self._attempts.opened(found.digest):
+            return self._form(call, _TOO_OFTEN.format(_moment_after(wait)), 429, kept=kept)
         return self._enter(call, await self._write(lambda transaction: self._open(transaction, found.seq)), kept)
 
     async def _by_link(self, call: Call) -> Reply:
@@ -249,7 +251,7 @@ class SignIn:
         is_stored = await self._read(lambda store: console_sessions.is_stored_code(store.database.read, code))
         secret = await self._write(use) if is_stored else None
         if secret is None:
-            self._failures.add(call, code)
+            self._attempts.failed(call, code)
             return self._form(call, _UNKNOWN_LINK, 401)
         return self._enter(call, secret)
 
@@ -325,6 +327,10 @@ def _cookie(call: Call, secret: Secret, seconds: int) -> tuple[bytes, bytes]:
     secure = "; Secure" if is_tls else ""
     text = f"{_COOKIE}={secret.reveal()}; Path=/console; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
     return b"set-cookie", text.encode()
+
+
+def _moment_after(seconds: int) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(time.time() + seconds))
 
 
 def _secret(call: Call) -> Secret:

@@ -21,6 +21,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from relaydeck.console.admin_calls import Operator
+from relaydeck.console.guard import SignInLimits
 from relaydeck.console.page_request import Services, SignInFailed
 from relaydeck.console.request import cookies_of, query_of, read_form
 from relaydeck.credentials import people
@@ -43,6 +44,7 @@ _WAITS, _WAIT_SECONDS = 60, 0.1
 _LOGOUT_EVENT = "http://schemas.openid.net/event/backchannel-logout"
 _NOT_BEGUN = "This sign-in was not begun in this browser, or too long ago. Begin again."
 _NOT_SIGNED_IN = "The provider did not sign you in."
+_TOO_OFTEN = "You have signed in too often within an hour. Go on in a session that is open, or try later."
 _AWAY = "The provider does not answer as it should. Try again, or use a token. The cause: relaydeck doctor."
 
 
@@ -84,13 +86,14 @@ class PersonCredential(Operator):
 
 
 class SingleSignOn:
-    def __init__(self, services: Services, limits: SessionLimits) -> None:
+    def __init__(self, services: Services, limits: SessionLimits, attempts: SignInLimits) -> None:
         issuers = [each for each in services.settings.issuers if each.is_for_people]
         self._issuers = {each.name: TrustedIssuer(each, services.report_issuer) for each in issuers}
         self._read, self._write, self._audit = services.read, services.writer.write, services.audit
         self._proofs, self._limits = services.audit.vault.proofs, limits
         # Apart from those of strangers, who must not keep the sessions of others from being checked.
         self._sign_ins, self._checks = asyncio.Semaphore(_MOST_EXCHANGES), asyncio.Semaphore(_MOST_EXCHANGES)
+        self._attempts = attempts
 
     # -- signing in -------------------------------------------------------------------------------
 
@@ -157,6 +160,8 @@ class SingleSignOn:
             raise SignInFailed(f"{_NOT_SIGNED_IN} Reason: {error.reason}.", 401) from None
         except IssuerFailed:
             raise SignInFailed(_AWAY, 503) from None
+        if self._attempts.opened(person.actor.encode()):
+            raise SignInFailed(_TOO_OFTEN, 429)
         secret, now = Secret(people.PREFIX + new_session_secret().reveal()), int(time.time())
         encrypted = people.encrypted(secret, refresh_token)
         session = PersonSession(person, session_digest(secret), now, now, now, encrypted)

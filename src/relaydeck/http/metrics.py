@@ -208,14 +208,15 @@ RECORDS = looked_up_gauge("records", "Stored records, by kind, each counted up t
 RECORD_BYTES = looked_up_gauge(
     "record_bytes", "Bytes of the stored records, by kind, of at most 100000 of each.", _KINDS
 )
+_CREATED = {"kind": (*_KINDS["kind"], "sessions")}
 _CREATORS = "The fifty combinations with most bytes, of at most 100000 changes."
 CREATED_RECORDS = looked_up_gauge(
     "created_records",
     f"Records that a token, or someone with a command, created in the last day, by kind. {_CREATORS}",
-    _KINDS,
+    _CREATED,
     by=("actor",),
 )
-CREATED_BYTES = looked_up_gauge("created_bytes", f"Bytes of these records. {_CREATORS}", _KINDS, by=("actor",))
+CREATED_BYTES = looked_up_gauge("created_bytes", f"Bytes of these records. {_CREATORS}", _CREATED, by=("actor",))
 LOWEST_RUNWAY = looked_up_gauge(
     "lowest_runway_seconds",
     "Seconds until the first relayer of a network is expected to reach `min_balance`, among the 1000 that run out "

@@ -54,6 +54,7 @@ _SIZES = {
     "relayers": "length(id) + length(name) + coalesce(length(sealed_rpc_urls), 0) + length(policies)",
     "tokens": "length(name)",
 }
+_LINK_BYTES = 32  # the hash of an entry
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
@@ -353,15 +354,19 @@ def count_records(read: ReadRows, most: int) -> dict[str, Row]:
 
 
 def created_in_a_day(read: ReadRows, now: float, most: int) -> list[Row]:
-    """Who created most in the last day: `actor` and `kind`, the number of `records` and their `stored` bytes."""
+    """Who created most in the last day: `actor` and `kind`, the number of `records` and their `stored` bytes.
+
+    Of a session of the console, the bytes of its audit entry, which stays.
+    """
     identities = {kind: "name" if kind in ("networks", "tokens") else "id" for kind in _SIZES}
     sizes = " ".join(
         f"WHEN '{kind[:-1]}.created' THEN (SELECT max({size}) FROM {kind} WHERE {identities[kind]} = record)"
         for kind, size in _SIZES.items()
     )
-    actions = ", ".join(f"'{kind[:-1]}.created'" for kind in _SIZES)
+    sizes += f" ELSE length(actor) + length(action) + length(record) + {_LINK_BYTES}"
+    actions = ", ".join(["'session.opened'", *(f"'{kind[:-1]}.created'" for kind in _SIZES)])
     return read(
-        f"SELECT actor, replace(action, '.created', 's') AS kind, count(*) AS records,"
+        f"SELECT actor, replace(replace(action, '.created', 's'), '.opened', 's') AS kind, count(*) AS records,"
         f" coalesce(sum(CASE action {sizes} END), 0) AS stored"
         " FROM (SELECT actor, action, record, moment FROM audit ORDER BY seq DESC LIMIT :entries) AS latest"
         f" WHERE moment > :since AND action IN ({actions})"
