@@ -39,6 +39,8 @@ from relaydeck.store.vault import Vault
 from relaydeck.timestamps import utc
 
 _LONG = ("relayers", "signers", "audit")  # lists that may be so long that a filter needs an index
+_CREATION = {"seq": "found", "seq DESC": "found DESC"}  # orders for which no record is read
+_FEW = 50_000  # in these
 _SIGNER_COLUMNS = (
     "id, type, open_config, labels, created_at, revision,"
     " (SELECT result FROM signer_checks WHERE signer_id = signers.id) AS latest_check"
@@ -246,7 +248,7 @@ class _Listed(NamedTuple):
     def page_in(self, order: str, counted: tuple[str, str] | None) -> tuple[list[Row], int]:
         """The rows of the page, and how many records there are. `counted`: see `without_others`. Raises BadRequest."""
         by, table = "seq DESC" if order == "newest" else "seq", self.collection.table
-        ordering = ORDERINGS.get(table, {}).get(order) or Ordering(by, (Part(by, rows=table),))
+        ordering = ORDERINGS.get(table, {}).get(order) or Ordering(by, (Part(by, rows=table),), _FEW)
         total = counted and self._count(table, counted[0]) - self._count(table, counted[1])
         if table in _LONG and self.where != "1 = 1" and (total is None or total <= ordering.few):
             few = self._few(ordering)
@@ -267,15 +269,16 @@ class _Listed(NamedTuple):
         """If few match, they are found once, with an index where there is one, and sorted."""
         table, (start, stop) = self.collection.table, self.page.bounds(ordering.few)
         matching = f"(SELECT seq AS found FROM {table} WHERE {self.where} LIMIT {ordering.few + 1}) AS matching"
+        joined = "" if ordering.by in _CREATION else f" CROSS JOIN {table} WHERE seq = found"
         placed = self.read(
-            f"SELECT seq, count(*) OVER () AS total FROM {matching} CROSS JOIN {table} WHERE seq = found"
-            f" ORDER BY {ordering.by}, seq LIMIT :limit OFFSET :skip",
+            f"SELECT found, count(*) OVER () AS total FROM {matching}{joined}"
+            f" ORDER BY {_CREATION.get(ordering.by, ordering.by)}, found LIMIT :limit OFFSET :skip",
             self.values | {"limit": max(1, stop - start), "skip": start},
         )
         total = placed[0].total if placed else self._count(matching, "1 = 1") if start else 0
         if total > ordering.few:
             return None
-        places = {row.seq: place for place, row in enumerate(placed[: stop - start])}
+        places = {row.found: place for place, row in enumerate(placed[: stop - start])}
         if not places:
             return [], total
         listed, named = in_list([*places])
