@@ -46,7 +46,8 @@ def _slowest_pages(run: Run) -> Iterator[Row]:
         with ExitStack() as stack:
             server = started_relaydeck(stack, home, RELAYERS)
             await_quiet(server)
-            yield slowest_page(run, server, _sign_in(server, token), home.relayers, allowed)
+            headers = {"Cookie": _sign_in(server, token), "Authorization": f"Bearer {token}"}
+            yield slowest_page(run, server, headers, home.relayers, allowed)
 
 
 def _page_row(run: Run) -> Row:
