@@ -6,8 +6,10 @@
 import asyncio
 import shutil
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,16 +17,21 @@ import pytest
 from pages import page_sizes
 from pages.examples import Page, read_page
 from pages.site import parts
+from relaydeck.relayers import balance_history
+from relaydeck.relayers.balance_history import BalancePeriod
+from relaydeck.relayers.model import Policies
 from tests.node.process import HARDHAT, running
 from tests.support.page_shell import Shell, differences
 from tests.support.postgres import PostgresServer
 from tests.support.receiver import Receiver
 from tests.support.running import Running, clean_environment, free_port, make_token
+from tests.support.seeding import fill, opened, relayer
 from tests.vault import process as vault
 
 ROOT = Path(__file__).parents[1]
 PAGES = [name for part, names in parts().items() for name in names if page_sizes.is_run(part, name)]
 WITH_VAULT = "docs/first-relayer.md"
+WITH_BALANCES = "docs/runway.md"
 
 
 @contextmanager
@@ -88,7 +95,7 @@ def shell_of(page: Page, folder: Path, own: Mapping[str, str] | None = None) -> 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_what_its_commands_print(tmp_path: Path, name: str) -> None:
     page = read_page(ROOT / name, name)
-    if any(step.command for step in page.steps) and name != WITH_VAULT:
+    if any(step.command for step in page.steps) and name not in (WITH_VAULT, WITH_BALANCES):
         with shell_of(page, tmp_path) as shell:
             assert "\n\n".join(differences(page, shell)) == ""
 
@@ -108,6 +115,28 @@ def test_the_page_about_the_first_relayer_works(tmp_path: Path) -> None:
             assert "\n\n".join(differences(page, shell)) == ""
 
 
+def spend(home: Path) -> None:
+    """In an hour 0.033 ETH for a week, with one top-up; and 100 Wei on a day in March."""
+    fill(home, relayers=[relayer("dev-1", policies=Policies(min_balance=10**18)), relayer("local-1")])
+    now, periods = int(time.time()), []
+    for hour in range(7 * 24):
+        since, spent = now - 7 * 86_400 + hour * 3600 + 1800, hour * 33 * 10**15
+        topped_up = 5 * 10**18 if hour >= 48 else 0
+        periods.append((1, BalancePeriod(since, since + 1700, 3177 * 10**15 + topped_up - spent, spent)))
+    day = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp())
+    for start, end, spent in ((0, 3599, 0), (3600, 5399, 50), (5400, 7111, 100)):
+        periods.append((2, BalancePeriod(day + start, day + end, 1000 - spent, spent)))
+    with opened(home) as store, store.database.transaction() as transaction:
+        balance_history.save(transaction, periods)
+
+
+def test_the_page_about_balances_shows_what_was_spent(tmp_path: Path) -> None:
+    page = read_page(ROOT / WITH_BALANCES, WITH_BALANCES)
+    with shell_of(page, tmp_path) as shell:
+        spend(tmp_path / "home")
+        assert "\n\n".join(differences(page, shell)) == ""
+
+
 def test_the_tour_runs_on_another_machine(tmp_path: Path) -> None:
     """With the URL of the service and a token, without its home."""
     page = read_page(ROOT / "docs" / "tour.md", "docs/tour.md")
@@ -123,7 +152,7 @@ def test_few_blocks_are_not_run() -> None:
     elsewhere = [step.elsewhere for name in PAGES for step in read_page(ROOT / name, name).steps if step.elsewhere]
     tested = [each.removeprefix("see ") for each in elsewhere if each.startswith("see ")]
     assert [each for each in tested if not (ROOT / each).is_file()] == []
-    assert len(elsewhere) - len(tested) == 26
+    assert len(elsewhere) - len(tested) == 24
 
 
 @pytest.mark.parametrize("name", parts()["Start"] + parts()["Guides"])
