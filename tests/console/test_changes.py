@@ -525,9 +525,9 @@ def test_pause_several_after_a_confirmation_that_names_them(served: Running, ope
 def test_a_relayer_shows_when_its_signer_was_checked(served: Running, operator: Operator) -> None:
     operator.post("/signers/ops/check")
     checked = record(served, "signers/ops")["check"]
-    assert f"Signer check: ok: {checked['explanation']} (checked {checked['checked_at']})." in plain(
-        operator.get("/relayers/sepolia-1")
-    )
+    page, at = operator.get("/relayers/sepolia-1"), checked["checked_at"]
+    assert f"Signer check: ok: {checked['explanation']} (checked {at[:10]} {at[11:19]} UTC)." in plain(page)
+    assert f'<time class="exact" datetime="{at}"' in page.body.decode()
 
 
 def test_an_alarm_of_a_signer_is_shown_with_the_outcome(served: Running, operator: Operator) -> None:

@@ -26,8 +26,8 @@ def events_in(body: bytes) -> list[tuple[str, object]]:
 
 
 def aged(text: str) -> str:
-    """Without how long ago something was, which goes on."""
-    return re.sub(r"[0-9]+ s ago", "… s ago", text)
+    """Without how long ago something was, which goes on, and with moments as pages write them."""
+    return re.sub(r"[0-9]+ s ago", "… s ago", re.sub(r"(20\d\d-\d\d-\d\d)T([\d:]{8})Z", r"\1 \2 UTC", text))
 
 
 def test_health_shows_what_the_doctor_finds(served: Running, operator: Operator) -> None:

@@ -110,6 +110,11 @@ def test_a_page_hears_of_what_it_shows_and_of_nothing_else(served: Running, oper
         each.close()
 
 
+@pytest.mark.parametrize("path", ["/apply", "/estimate", "/view", "/tokens/root/revoke"])
+def test_a_page_that_shows_nothing_that_changes_hears_of_nothing(operator: Operator, path: str) -> None:
+    assert "data-live" not in operator.text(path)
+
+
 async def test_a_stream_may_begin_with_a_later_revision_than_that_of_what_has_changed() -> None:
     revisions = iter([7, 8, 10])
 

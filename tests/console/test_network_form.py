@@ -311,6 +311,13 @@ def test_a_header_that_was_typed_is_a_change_of_the_nodes(served: Running, opera
     assert record(served, "rekeyed")["max_lag_blocks"] == 7
 
 
+def test_only_amounts_have_their_wei_beside_them(served: Running, operator: Operator) -> None:
+    assert served.ask("PATCH", "/admin/v1/networks/sepolia", {"tip_ceiling": 5 * 10**9, "quorum": 1}).status == 200
+    shown = re.findall(r'<p class="help exact">= ([^<]*)</p>', operator.text("/networks/sepolia/edit"))
+    assert shown == ["5,000,000,000 wei"]
+    assert served.ask("PATCH", "/admin/v1/networks/sepolia", {"tip_ceiling": None, "quorum": None}).status == 200
+
+
 def test_nothing_to_change(operator: Operator) -> None:
     path = made(operator, "same", fee_tokens=USDC, **{"rpc_urls[0].headers": f"Authorization: {KEY}"})
     assert "Nothing to change: this is what is saved." in plain(fill(operator, path, "plan", {}))

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from relaydeck.console.formats import coins, gwei, lasts, name, visible, with_coins
+from relaydeck.console.formats import coins, gwei, lasts, name, until, visible, with_coins
 from relaydeck.console.page_request import PAGES
 from tests.console.conftest import Operator
 from tests.support.running import Answer, Running
@@ -269,6 +269,17 @@ def test_amounts_in_a_sentence_are_whole_coins() -> None:
     assert (
         text == 'its balance is <span class="amount" title="300,000,000,000,000,000 Wei">0.3 ETH</span>, and &lt;b&gt;'
     )
+
+
+def test_moments_in_a_sentence_are_exact_and_have_the_distance_as_their_title() -> None:
+    text = with_coins("no node in 3 rounds since 2026-01-02T03:04:05Z: <b>", "ETH")
+    exact = re.sub(r'title="[^"]+ ago"', "", text)
+    moment = '<time class="exact" datetime="2026-01-02T03:04:05Z" >2026-01-02 03:04:05 UTC</time>'
+    assert exact == f"no node in 3 rounds since {moment}: &lt;b&gt;"
+
+
+def test_a_balance_that_has_fallen_to_a_limit_has_reached_it() -> None:
+    assert [until(-5), until(0), until(90)] == ["reached", "reached", "1 min"]
 
 
 def refuses_markup(path: str, answer: Answer) -> None:

@@ -81,7 +81,7 @@ def test_what_is_worse_comes_first(store: Store) -> None:
     assert shown == [
         ("disabled", "No node returned the nonce: http://node refused the connection."),
         ("failing", "No node returned the nonce: http://node refused the connection."),
-        ("low_balance", "The balance is 3 Wei, min balance is 0 Wei."),
+        ("low_balance", "The balance is 3 Wei, and its minimum is 0 Wei."),
         ("low_runway", "The balance is expected to reach its minimum of 0 Wei at 1970-01-01T02:00:00Z."),
     ]
 
@@ -90,7 +90,7 @@ def test_a_low_balance_is_the_present_one_and_not_that_of_the_alarm(store: Store
     trouble(store, Incident(low_since=1000, balance=3), "r0")
     with store.database.transaction() as transaction:
         balance_history.save(transaction, [(1, BalancePeriod(2000, 2060, 2, 1))])
-    assert [each.cause for each in found(store)] == ["The balance is 2 Wei, min balance is 0 Wei."]
+    assert [each.cause for each in found(store)] == ["The balance is 2 Wei, and its minimum is 0 Wei."]
 
 
 def test_a_paused_relayer_needs_no_attention(store: Store) -> None:
@@ -103,7 +103,7 @@ def test_a_paused_relayer_needs_no_attention(store: Store) -> None:
 def test_without_evidence_the_reason_is_the_cause(store: Store) -> None:
     reason = """system_disabled = true, disabled_reason = '{"details": "gone", "type": "NonceSyncFailed"}'"""
     trouble(store, Incident(low_since=1000, balance=3), "r0", change=reason)
-    assert [each.cause for each in found(store)] == ["gone", "The balance is 3 Wei, min balance is 0 Wei."]
+    assert [each.cause for each in found(store)] == ["gone", "The balance is 3 Wei, and its minimum is 0 Wei."]
 
 
 def test_a_failing_signer_has_the_time_when_it_began_to_fail(store: Store) -> None:
@@ -204,6 +204,16 @@ def test_receivers_that_fail_for_the_same_reason_are_one_problem(home: Path) -> 
     ]
 
 
+def test_a_receiver_for_which_nothing_waits(home: Path) -> None:
+    fill(home, notifications={"gone": None})
+    with opened(home) as store:
+        fail_receivers(store, ["gone"])
+        with store.database.transaction() as transaction:
+            transaction.execute("UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = 1")
+        (problem,) = found(store)
+    assert problem.cause == "Nothing has arrived since an attempt failed: the receiver failed the TLS handshake."
+
+
 def test_more_deliveries_than_are_counted_wait(home: Path) -> None:
     names = [f"hook-{number:03}" for number in range(400)]
     fill(home, notifications=dict.fromkeys(names))
@@ -224,7 +234,7 @@ def test_low_balances_of_a_network_are_one_problem_that_names_the_lowest(store: 
         balance_history.save(transaction, [(3, BalancePeriod(2000, 2060, 2, 1))])  # that of r2 is the present one
     (problem,) = found(store)
     assert (problem.state, problem.total, problem.since) == ("low_balance", 3, SINCE)
-    assert problem.cause == "The lowest balance is 2 Wei, of relayer 'r2'; its min balance is 0 Wei."
+    assert problem.cause == "The lowest balance is 2 Wei, of relayer 'r2'; its minimum is 0 Wei."
     assert [each.id for each in problem.records] == ["r2", "r1", "r0"]
     trouble(store, Incident(low_since=1000, balance=1), "r3")
     (lower,) = found(store)

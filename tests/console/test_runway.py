@@ -75,7 +75,7 @@ def test_what_runs_out_first_is_on_top_with_what_to_add(running: Running, operat
         soon = read_runway(store, "soon", warn_hours=24, now=int(time.time()), days=10)
     assert soon.spent_per_day is not None and soon.needed is not None
     assert soon.needed == soon.min_balance + 10 * soon.spent_per_day - BALANCES["soon"]
-    assert rows[0][1].startswith("5 ETH") and rows[0][2] == "2.4 ETH" and rows[0][6] == "20 ETH"
+    assert rows[0][1].startswith("5 ETH") and rows[0][2] == "2.4 ETH" and rows[0][5] == "20 ETH"
     assert rows[2][1:4] == ["–", "–", "no balance was read yet"]
 
 
@@ -91,8 +91,8 @@ def test_a_new_balance_is_on_the_next_page(tmp_path: Path) -> None:
             moment = int(time.time())
             balance_history.save(transaction, [(1, BalancePeriod(moment, moment, 9 * COIN, 24 * COIN // 10))])
         after = rows_of(operator.text("/runway"))[0]
-    assert (before[1][:5], after[1][:5], before[5]) == ("4 ETH", "9 ETH", "none in 7 d")
-    assert after[5].startswith("5 ETH")
+    assert (before[1][:5], after[1][:5], before[4]) == ("4 ETH", "9 ETH", "none in 7 d")
+    assert after[4].startswith("5 ETH")
 
 
 def test_by_network_and_name(operator: Operator) -> None:
@@ -238,7 +238,7 @@ def test_every_runway_is_greyed_with_what_else_ages_on_a_stale_page() -> None:
     assert ".lasts" in rule
     for template in (CONSOLE / "templates").glob("*.html"):
         text = template.read_text("utf-8")
-        for shown in re.finditer(r"\| lasts", text):
+        for shown in re.finditer(r"\| (?:lasts|until)\b", text):
             assert 'class="lasts' in re.findall(r"<(?:td|dd)\b[^>]*>", text[: shown.start()])[-1], template.name
 
 
@@ -256,6 +256,11 @@ def test_a_chart_has_its_parts() -> None:
 
 def test_one_balance_makes_no_chart() -> None:
     assert balance_chart(history(None, COIN), shown(COIN), "1d") == ""
+    low = balance_chart(history(10 * COIN, 5 * COIN), shown(5 * COIN, COIN // 10, COIN), "7d")
+    heights = [
+        float(re.findall(rf'y="([\d.]+)" text-anchor="end">{each}<', low)[0]) for each in ("minimum", "forecast")
+    ]
+    assert heights[0] - heights[1] == 20  # one word above the other
     assert 'class="minimum"' not in balance_chart(history(COIN, COIN), shown(COIN), "1d")
     assert 'class="forecast"' not in balance_chart(history(0, 0), shown(0), "7d")
 

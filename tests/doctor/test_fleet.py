@@ -112,6 +112,11 @@ def test_a_failing_receiver_is_named_before_a_delivery_is_given_up(home: Path) -
         "1 delivery to 'pager' is waiting; an attempt failed at 2030-03-17T17:46:40Z: HTTP 500 Internal Server Error"
     )
     assert one == Finding("warn", "notifications", f"{remark}; {SEE}")
+    (_, _, dead) = found(home, "UPDATE deliveries SET state = 'dead', due_at = NULL, finished_at = 1")
+    failed = (
+        "nothing arrived at 'pager' since an attempt failed at 2030-03-17T17:46:40Z: HTTP 500 Internal Server Error"
+    )
+    assert dead == Finding("warn", "notifications", failed)
 
 
 def test_of_many_failing_receivers_five_are_named(home: Path) -> None:

@@ -14,7 +14,8 @@ from relaydeck.networks import network_rows
 from relaydeck.networks.evm.node import Fault
 from relaydeck.networks.evm.node_figures import NodeFigures, fault_key, write_figures
 from relaydeck.networks.model import Network
-from relaydeck.relayers import snapshots, why
+from relaydeck.relayers import balance_history, snapshots, why
+from relaydeck.relayers.balance_history import BalancePeriod
 from relaydeck.relayers.model import DisabledReason
 from relaydeck.relayers.snapshots import StoredRunway
 from relaydeck.scheduling.schedule import next_check_at
@@ -133,7 +134,7 @@ async def test_what_is_wrong_is_told_with_its_cause_and_beside_what_the_nodes_do
             "state": "low_balance",
             "since": "2023-11-14T22:13:40Z",
             "by": "monitor",
-            "cause": f"its balance is 5 Wei, and min_balance is {ETHER} Wei",
+            "cause": f"its balance is 5 Wei, and its minimum is {ETHER} Wei",
         },
     ]
     assert [(node["problem"], node["last_problem"], node["last_problem_at"]) for node in found["nodes"]] == [
@@ -255,6 +256,10 @@ async def test_a_runway_that_is_short_is_a_state(scene: Watching) -> None:
             "state": "low_runway",
             "since": "2023-11-14T22:13:20Z",
             "by": "monitor",
-            "cause": "its balance is expected to reach min_balance at 1970-01-01T00:00:02Z",
+            "cause": "its balance is expected to reach its minimum at 1970-01-01T00:00:02Z",
         }
     ]
+    with scene.store.database.transaction() as transaction:
+        balance_history.save(transaction, [(1, BalancePeriod(2000, 2060, 0, 1))])
+    (state,) = (await explained(scene, "r1"))["states"]
+    assert state["cause"] == "its balance has reached its minimum"

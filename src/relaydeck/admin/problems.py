@@ -156,7 +156,8 @@ def _cause_of(found: list[_Trouble]) -> str:
     first = found[0]
     if first.state == "receiver_failing":
         waiting, is_bound = sum(each.waiting[0] for each in found), any(each.waiting[1] for each in found)
-        return f"{first.cause} {'At least ' if is_bound else ''}{waiting:,} wait{'s' if waiting == 1 else ''}."
+        waits = f" {'At least ' if is_bound else ''}{waiting:,} wait{'s' if waiting == 1 else ''}." if waiting else ""
+        return f"{first.cause}{waits}"
     return first.among_several if len(found) > 1 and first.among_several else first.cause
 
 
@@ -175,15 +176,18 @@ def _of_relayer(row: Row) -> Iterator[_Trouble]:
     if row.paused:
         return
     minimum = msgspec.json.decode(row.policies, type=Policies).min_balance
+    balance = int(incident.balance or 0) if row.last_balance is None else int(row.last_balance)
     if incident.low_since is not None:
-        balance = int(incident.balance or 0) if row.last_balance is None else int(row.last_balance)
-        several = f"The lowest balance is {balance} Wei, of relayer {row.id!r}; its min balance is {minimum} Wei."
-        cause = f"The balance is {balance} Wei, min balance is {minimum} Wei."
+        several = f"The lowest balance is {balance} Wei, of relayer {row.id!r}; its minimum is {minimum} Wei."
+        cause = f"The balance is {balance} Wei, and its minimum is {minimum} Wei."
         yield trouble("low_balance", cause, incident.low_since, among_several=several, rank=balance)
     if row.runway_low_since is not None:
         expected = f" at {utc(row.minimum_at)}" if row.minimum_at else " soon"
         several = f"Relayer {row.id!r} is expected to reach its minimum of {minimum} Wei first,{expected}."
         cause = f"The balance is expected to reach its minimum of {minimum} Wei{expected}."
+        if row.last_balance is not None and balance <= minimum:
+            several = f"Relayer {row.id!r} has reached its minimum of {minimum} Wei first."
+            cause = f"The balance has reached its minimum of {minimum} Wei."
         first = row.minimum_at or 0
         yield trouble("low_runway", cause, row.runway_low_since, among_several=several, rank=first)
 

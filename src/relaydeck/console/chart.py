@@ -17,6 +17,7 @@ from relaydeck.relayers.runway import Runway
 SPANS = {"1d": (86_400, 600), "7d": (7 * 86_400, 3600), "90d": (90 * 86_400, 12 * 3600)}  # seconds, and those of a step
 _TICKS = {"1d": (4 * 3600, "%H:%M"), "7d": (86_400, "%b %d"), "90d": (15 * 86_400, "%b %d")}
 _LEFT, _RIGHT, _TOP, _BOTTOM, _WIDTH, _HEIGHT = 76, 712, 22, 188, 720, 214
+_LINE = 20  # between two lines of text
 _LOW = 110  # the bottom of a lower chart
 _ZONE = f'<text class="zone" x="{_RIGHT}" y="12" text-anchor="end">UTC</text>'
 _AHEAD = 4  # the forecast takes one part in so many of the width
@@ -67,7 +68,7 @@ class _Chart:
         for moment in range(self._start // length * length + length, self._end, length):
             x, label = self._x(moment), _at(moment, form)
             yield f'<path class="grid" d="M{x:.1f} {_BOTTOM}v5"/>'
-            yield f'<text x="{x:.1f}" y="{_BOTTOM + 18}" text-anchor="middle">{label}</text>'
+            yield f'<text class="tick" x="{x:.1f}" y="{_BOTTOM + 18}" text-anchor="middle">{label}</text>'
         if self._runway.min_balance:
             y = self._y(self._runway.min_balance)
             yield f'<path class="minimum" d="M{_LEFT} {y:.1f}H{_RIGHT}"/>'
@@ -93,7 +94,9 @@ class _Chart:
             left = max(0, balance - spent * (until - self._now) // 3600)
             start = f"{self._x(self._now):.1f} {self._y(balance):.1f}"
             yield f'<path class="forecast" d="M{start}L{self._x(until):.1f} {self._y(left):.1f}"/>'
-            yield f'<text x="{_RIGHT}" y="{_BOTTOM - 4}" text-anchor="end">forecast</text>'
+            minimum = self._y(self._runway.min_balance) if self._runway.min_balance else 0
+            low = _BOTTOM - 4 if minimum < _BOTTOM - _LINE else minimum - 4 - _LINE  # above the word at the minimum
+            yield f'<text x="{_RIGHT}" y="{low:.1f}" text-anchor="end">forecast</text>'
 
     def _top_ups(self) -> Iterator[str]:
         for each in self._history.top_ups:

@@ -26,6 +26,7 @@ _TONE_OF = {word: tone for tone, words in _TONES.items() for word in words}
 _SIGNIFICANT = 5
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _WEI = re.compile(r"\b(\d{1,78}) Wei\b")
+_MOMENT = re.compile(r"\b(20\d\d-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\dZ)")
 # Characters that show nothing, look like a blank, or change the direction of the text around them.
 _INVISIBLE = re.compile(
     "[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f"
@@ -72,6 +73,18 @@ def lasts(seconds: float) -> str:
     return f"{count:,} {unit}" + (f" {part} {minor}" if part else "")
 
 
+def until(seconds: float) -> str:
+    """How long it takes until a balance has fallen to a limit."""
+    return lasts(seconds) if seconds > 0 else "reached"
+
+
+def moment(text: str) -> Markup:
+    """A moment in a sentence: not relative to now, unless as its title."""
+    distance = _distance(datetime.fromisoformat(text).timestamp() - time.time())
+    shown = f"{text[:10]} {text[11:19]} UTC"
+    return _markup(f'<time class="exact" datetime="{escape(text)}" title="{distance}">{escape(shown)}</time>')
+
+
 def coins(wei: int | str, symbol: str = "") -> Markup:
     """An amount in whole coins, with the exact one in Wei as its title."""
     return _amount(int(wei), NATIVE_DECIMALS, symbol)
@@ -102,9 +115,14 @@ def short_amount(wei: int, places: int = NATIVE_DECIMALS) -> str:
 
 
 def with_coins(text: str, symbol: str) -> Markup:
-    """Text with its amounts in Wei written as whole coins."""
+    """Text with its amounts in Wei written as whole coins, and its moments as those of pages."""
     parts = _WEI.split(visible(text))
-    return Markup().join(coins(part, symbol) if number % 2 else part for number, part in enumerate(parts))
+    return Markup().join(coins(part, symbol) if number % 2 else with_moments(part) for number, part in enumerate(parts))
+
+
+def with_moments(text: str | Markup) -> Markup:
+    parts = _MOMENT.split(escape(text))
+    return Markup().join(moment(part) if number % 2 else _markup(part) for number, part in enumerate(parts))
 
 
 def short_address(address: str) -> Markup:

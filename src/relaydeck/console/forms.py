@@ -38,7 +38,8 @@ class Input(NamedTuple):
     @property
     def wei(self) -> int | None:
         """An amount as it is typed, in Wei. None: it is none, or written in Wei."""
-        return None if "wei" in self.value.split() else parse_wei(self.value, self.unit, self.coin)
+        is_shown = self.kind != "amount" or "wei" in self.value.split()
+        return None if is_shown else parse_wei(self.value, self.unit, self.coin)
 
     @property
     def written_in(self) -> str:

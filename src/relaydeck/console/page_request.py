@@ -174,7 +174,7 @@ class PageRequest(NamedTuple):
             "menu": self.menu,
             # A page that answers a form has something that loading it again would not bring back: a new token, a plan.
             # A page that shows the result of long work passes False: loading it again would repeat the work.
-            "is_live": not self.fields,
+            "is_live": bool(self.shows) and not self.fields,
             "shows": ",".join(self.shows),
         }
         return page(template, status, **shared | values)
@@ -203,8 +203,8 @@ def get(
 ) -> Callable[[PageT], PageT]:
     """The page is for sessions that may call the operation: any that reads, where none is named.
 
-    It loads itself again after a change of the tables that it shows; where none is named, of `audit`, which has an
-    entry for each change of a record. With `measured`, also from time to time: for balances, forecasts and checks.
+    It loads itself again after a change of the tables that it shows, if any; by default of `audit`, which has an entry
+    for each change of a record. With `measured`, also from time to time: for balances, forecasts and checks.
     """
     return _registers("GET", path, operation, shows)
 

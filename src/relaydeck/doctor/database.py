@@ -176,10 +176,13 @@ def _receiver_findings(database: Reader) -> Iterator[Finding]:
 
 
 def _failing_remark(each: deliveries.FailingReceiver) -> str:
-    bound = "at least " if each.more_wait else ""
+    error = deliveries.describe_error(each.status, each.problem)
+    failed = f"failed at {utc(each.failed_at / 1000)}: {error}"
+    if not each.waiting:
+        return f"nothing arrived at {each.notification_id!r} since an attempt {failed}"
+    bound, verb = "at least " if each.more_wait else "", "is" if each.waiting == 1 else "are"
     waiting = f"{bound}{counted(each.waiting, 'delivery', 'deliveries')} to {each.notification_id!r}"
-    verb, error = "is" if each.waiting == 1 else "are", deliveries.describe_error(each.status, each.problem)
-    return f"{waiting} {verb} waiting; an attempt failed at {utc(each.failed_at / 1000)}: {error}; {_SEE}"
+    return f"{waiting} {verb} waiting; an attempt {failed}; {_SEE}"
 
 
 _NOT_CHECKED = (

@@ -124,11 +124,13 @@ def _read_states(read_rows: ReadRows, snapshot: RelayerSnapshot, rounds: int) ->
         yield RelayerState(state="failing", since=utc(incident.failing_since), by="monitor", cause=cause)
     if incident.low_since is not None:
         balance = snapshot.last_balance.balance if snapshot.last_balance else incident.balance
-        cause = f"its balance is {balance} Wei, and min_balance is {relayer.policies.min_balance} Wei"
+        cause = f"its balance is {balance} Wei, and its minimum is {relayer.policies.min_balance} Wei"
         yield RelayerState(state="low_balance", since=utc(incident.low_since), by="monitor", cause=cause)
     if (low_since := snapshot.runway.low_since) is not None:
         minimum_at = snapshot.runway.minimum_at
-        cause = f"its balance is expected to reach min_balance {f'at {utc(minimum_at)}' if minimum_at else 'soon'}"
+        cause = f"its balance is expected to reach its minimum {f'at {utc(minimum_at)}' if minimum_at else 'soon'}"
+        if snapshot.last_balance and snapshot.last_balance.balance <= relayer.policies.min_balance:
+            cause = "its balance has reached its minimum"
         yield RelayerState(state="low_runway", since=utc(low_since), by="monitor", cause=cause)
 
 

@@ -1,6 +1,7 @@
 """Every page, in both themes and five widths: accessible, no errors, no foreign requests, usable without JavaScript."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from relaydeck.console.page_request import PAGES
 from tests.conftest import DEMO
 from tests.console.browser.conftest import Observer, violations
 from tests.console.conftest import new_link
-from tests.support.running import Running, run_command
+from tests.support.running import Running, ask, run_command
 from tests.support.seeding import issue
 
 pytestmark = [pytest.mark.prove, pytest.mark.parallel]  # two themes and five widths of every page take a minute
@@ -27,7 +28,7 @@ WIDTHS = (360, 390, 768, 1440, 1920)
 LAYOUTS = (360, 1440)  # one with cards and one with tables
 THEMES: tuple[Any, ...] = ("light", "dark")
 _TOO_WIDE = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
-_PHONE = 620
+_PHONE, _DESK = 620, 1440
 _CUT_OFF = """Array.from(document.querySelectorAll(".scroll"))
     .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.getAttribute("aria-label"))"""
 _BUTTON = "#filters > .switch:visible"
@@ -40,14 +41,20 @@ _PAGES = sorted(
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """With a change that waits for an approval."""
     home: Path = tmp_path_factory.mktemp("looks") / "home"
     long_name = "A relayer with a name that is as long as names get " * 5
     done = run_command(home, "apply", "-", stdin=DEMO.replace("Sepolia one", long_name[:255]))
     assert done.returncode == 0, done.stderr
     issue(home, "me", "readonly")
-    with Running(home, token=issue(home, "root", "admin"), monitor_interval_seconds="3600") as running:
+    editor = issue(home, "editor", "editor")
+    with Running(home, token=issue(home, "root", "owner"), monitor_interval_seconds="3600") as running:
         running.ask("POST", "/admin/v1/relayers/sepolia-1/pause")
         running.ask("POST", "/admin/v1/notifications/pager/test")
+        protection = {"name": "keys", "kinds": ["signer"]}
+        assert running.ask("POST", "/admin/v1/protections", protection).status == 201
+        proposed = ask(running.port, "PATCH", "/admin/v1/signers/ops", {"labels": {"team": "a"}}, token=editor)
+        assert proposed.status == 202
         yield running
 
 
@@ -72,8 +79,8 @@ def signed_in(browser: Browser, served: Running, **options: Any) -> Iterator[Pag
 
 
 def address(served: Running, path: str) -> str:
-    event = served.ask("GET", "/admin/v1/events").json["data"][0]["id"]
-    known = IDENTIFIERS | {"events": event, "deliveries": event}
+    event, proposal = (served.ask("GET", f"/admin/v1/{each}").json["data"][0]["id"] for each in ("events", "proposals"))
+    known = IDENTIFIERS | {"events": event, "deliveries": event, "proposals": proposal}
     resource = path.split("/")[1] if "/" in path else ""
     return f"http://127.0.0.1:{served.port}/console{path.replace('{id}', known.get(resource, ''))}"
 
@@ -93,7 +100,9 @@ def look_at(page: Page) -> list[str]:
         if width < _PHONE:
             found += [f"{width}: {each} is cut off" for each in page.evaluate(_CUT_OFF)]
             found += [f"{width}: filters are not behind a button"] * page.locator(_OPEN_FILTERS).count()
-        elif page.locator(_BUTTON).count():
+        elif width >= _DESK:
+            found += [f"{width}: {each} is cut off" for each in page.evaluate(_CUT_OFF)]
+        if width >= _PHONE and page.locator(_BUTTON).count():
             found.append(f"{width}: filters have a button")
     return found
 
@@ -119,6 +128,44 @@ def test_a_page_without_javascript(plain: Page, served: Running, path: str) -> N
     for width in WIDTHS:
         plain.set_viewport_size({"width": width, "height": 900})
         assert not plain.evaluate(_TOO_WIDE), width
+
+
+def with_a_conflict(page: Page, served: Running) -> None:
+    page.goto(address(served, "/relayers/{id}/edit"))
+    change = {"name": f"Theirs {time.monotonic_ns()}", "policies": {"min_balance": 10**18}}
+    assert served.ask("PATCH", "/admin/v1/relayers/sepolia-1", change).status == 200
+    page.locator('[name="name"]').fill("Mine " * 40)
+    page.get_by_role("button", name="Show the changes").click()
+    expect(page.get_by_role("alert")).to_contain_text("has changed since you opened the form")
+
+
+def with_removals(page: Page, served: Running) -> None:
+    page.goto(address(served, "/apply"))
+    page.get_by_label("Apply file (TOML)").fill("# nothing")
+    page.get_by_label("also remove records").check()
+    page.get_by_role("button", name="Show the plan").click()
+    expect(page.get_by_label("to confirm that so many records")).to_be_visible()
+
+
+def with_many_selected(page: Page, served: Running) -> None:
+    page.goto(address(served, "/relayers"))
+    page.get_by_label("Select all on this page").check()
+    page.get_by_role("button", name="Change …").click()
+    expect(page.locator("h1")).to_contain_text("Change ")
+
+
+def with_changes_of_many(page: Page, served: Running) -> None:
+    with_many_selected(page, served)
+    page.get_by_label("Minimum balance").fill("0.75")
+    page.get_by_role("button", name="Show the changes").click()
+    expect(page.locator("h1")).to_contain_text("Changes of ")
+
+
+@pytest.mark.parametrize("opens", [with_a_conflict, with_removals, with_many_selected, with_changes_of_many])
+def test_a_page_that_answers_a_form(page: Page, served: Running, opens: Callable[[Page, Running], None]) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    opens(page, served)
+    assert look_at(page) == []
 
 
 def test_the_page_to_sign_in(browser: Browser, served: Running) -> None:

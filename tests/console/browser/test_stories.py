@@ -448,6 +448,7 @@ def test_find_who_changed_it_yesterday(scene: Scene, visit: Enter) -> None:
     (entry,) = scene.api(f"audit?record=fleet-03&from={yesterday}&to={yesterday}")
     expect(row).to_contain_text("token:carol (console)")
     expect(row).to_contain_text("Minimum balance: 0 → 7 wei")
+    expect(row.locator(".changes .amount")).to_have_css("display", "inline")  # on one line with its field
     expect(row.locator("time")).to_have_attribute("datetime", entry["at"])
     person.has_done("find who changed a relayer yesterday")
 

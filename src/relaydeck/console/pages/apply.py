@@ -31,7 +31,7 @@ from relaydeck.store.sealing import decrypt, derived_key, encrypt
 _INFO = b"relaydeck console carried text 2"
 
 
-@get("/apply")
+@get("/apply", shows=())
 async def show(request: PageRequest) -> Reply:
     return request.page("apply.html", problem="", mistakes=[])
 

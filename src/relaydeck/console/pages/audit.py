@@ -99,7 +99,7 @@ async def _written_back(request: PageRequest, entry: Json) -> str:
     return await request.read(lambda store: reverted_document(store, action, record, before))
 
 
-@get("/audit/verify", "verify_audit")
+@get("/audit/verify", "verify_audit", shows=())
 async def show_verification(request: PageRequest) -> Reply:
     return await answer_with_result(
         request,

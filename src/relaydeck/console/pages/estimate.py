@@ -29,7 +29,7 @@ _WORDS = {
 }
 
 
-@get("/estimate")
+@get("/estimate", shows=())
 async def show(request: PageRequest) -> Reply:
     return await _page(request, {"relayer": request.query.get("relayer", "")})
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from relaydeck.console.formats import visible
+from relaydeck.console.formats import visible, with_moments
 from relaydeck.console.live import answer_with_result
 from relaydeck.console.page_request import PageRequest, get
 from relaydeck.console.rendering import ROOT
@@ -53,7 +53,7 @@ def with_links(remark: str) -> Markup:
     text = escape(visible(remark))
     for command, (words, path) in _PAGES.items():
         text = text.replace(escape(command), Markup('<a href="{}{}">{}</a>').format(ROOT, path, words))
-    return text
+    return with_moments(text)
 
 
 def summary(failed: int, doubtful: int, total: int) -> str:

@@ -138,7 +138,7 @@ async def show_now(request: PageRequest) -> Reply:
     return request.page("network_now.html", network=network, nodes=nodes, rates=shown)
 
 
-@get("/networks/{id}/backtest")
+@get("/networks/{id}/backtest", shows=())
 async def show_backtest(request: PageRequest) -> Reply:
     """Of the newest blocks. Whoever asks while it runs gets the same result."""
     name, services = request.identifier, request.services
@@ -311,12 +311,12 @@ def _form_page(request: PageRequest, form: _Form, etag: str, **given: Any) -> Re
     return request.page("network_form.html", name=form.name, **kept, **values, **chains, **shown)
 
 
-@get("/networks/new")
+@get("/networks/new", shows=())
 async def show_new(request: PageRequest) -> Reply:
     return _form_page(request, _Form({}, [], ""), "")
 
 
-@get("/networks/{id}/edit", "update_network")  # with the whole URLs of nodes, which may contain keys
+@get("/networks/{id}/edit", "update_network", shows=())  # with the whole URLs of nodes, which may contain keys
 async def show_edit(request: PageRequest) -> Reply:
     found = await request.call("get_network", request.identifier)
     if not request.operator.may("update_network", found.data):

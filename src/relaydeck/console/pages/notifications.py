@@ -61,7 +61,7 @@ async def show_list(request: PageRequest) -> Reply:
     return request.page("notifications.html", failing={each.notification_id for each in failing}, **found)
 
 
-@get("/notifications/new")
+@get("/notifications/new", shows=())
 async def show_new(request: PageRequest) -> Reply:
     return request.page("notification_new.html", inputs=_NEW, problem="")
 

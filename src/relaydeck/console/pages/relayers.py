@@ -150,7 +150,7 @@ async def _priced(request: PageRequest, inputs: list[Input], network: str) -> li
     return inputs
 
 
-@get("/relayers/new")
+@get("/relayers/new", shows=())
 async def show_new(request: PageRequest) -> Reply:
     return await _form_page(request, _NEW)
 
@@ -165,7 +165,7 @@ async def create(request: PageRequest) -> Reply:
     return redirect(f"{path_to('relayers', created.data['id'])}?done=created")
 
 
-@get("/relayers/{id}/edit", "update_relayer")  # with the whole URLs of nodes, which may contain keys
+@get("/relayers/{id}/edit", "update_relayer", shows=())  # with the whole URLs of nodes, which may contain keys
 async def show_edit(request: PageRequest) -> Reply:
     found = await request.call("get_relayer", request.identifier)
     inputs = await _stored_inputs(request, found.data)

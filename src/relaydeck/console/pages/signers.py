@@ -113,7 +113,7 @@ def _form_page(request: PageRequest, signer_type: str, **values: Any) -> Reply:
     return request.page("signer_new.html", type=signer_type, types=types, titles=titles, **values)
 
 
-@get("/signers/new")
+@get("/signers/new", shows=())
 async def show_new(request: PageRequest) -> Reply:
     signer_type = request.query.get("type", "plain")
     return _form_page(request, signer_type, inputs=_inputs(signer_type), problem="")

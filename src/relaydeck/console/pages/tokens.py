@@ -103,7 +103,7 @@ async def rotate(request: PageRequest) -> Reply:
     return await show_list(request, 201, created=rotated.data)
 
 
-@get("/tokens/{id}/revoke", "list_tokens")
+@get("/tokens/{id}/revoke", "list_tokens", shows=())
 async def show_revoke(request: PageRequest) -> Reply:
     return request.page("token_revoke.html", name=request.identifier, problem="")
 

@@ -14,7 +14,7 @@ _HELP = {
 _YEAR_SECONDS = 31_536_000
 
 
-@get("/view")
+@get("/view", shows=())
 async def show(request: PageRequest) -> Reply:
     chosen = view_of(request.headers)
     inputs = [Input(name, "choice", _HELP[name], chosen[name], choices=choices) for name, choices in VIEW.items()]

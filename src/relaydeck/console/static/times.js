@@ -49,9 +49,10 @@ function update() {
     if (!(each instanceof HTMLTimeElement)) continue;
     const text = distance((Date.parse(each.dateTime) - Date.now()) / 1000);
     const local = () => new Date(each.dateTime).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "long" });
-    const shown = times === "ago" ? text : times === "local" ? local() : each.textContent;
+    const isAgo = times === "ago" && !each.classList.contains("exact"); // one in a sentence is exact
+    const shown = isAgo ? text : times === "local" ? local() : each.textContent;
     if (each.textContent !== shown) each.textContent = shown;
-    if (times !== "ago") each.title = text;
+    if (!isAgo) each.title = text;
   }
 }
 
