@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -351,6 +352,28 @@ def test_an_outage_of_a_key_system_is_one_line_of_the_overview_and_one_acknowled
     assert listed(troubled) == [("failing", None), ("low_balance", None), ("signer_unreachable", "told")]
     with opened(troubled.home) as store, store.database.transaction() as transaction:
         transaction.execute("DELETE FROM signer_checks")
+
+
+TOMORROW = (datetime.now(UTC) + timedelta(days=1)).date()
+
+
+@pytest.mark.parametrize(("offset", "hour"), [("", 18), ("+02:00", 16), ("-05:30", 23)])
+def test_a_problem_is_acknowledged_until_a_moment(troubled: Running, offset: str, hour: int) -> None:
+    first = troubled.ask("GET", "/admin/v1/problems").json["data"][0]["id"]
+    operator = Operator(troubled.port).sign_in(troubled.token)
+    form = {"note": "provider told", "until": "4h", "moment": f"{TOMORROW}T18:00", "offset": offset}
+    assert operator.post(f"/problems/{first}/acknowledge", form).headers["location"] == "/console?done=acknowledged"
+    shown, at = operator.text(""), f"{TOMORROW} {hour}:{'30' if offset[3:] == ':30' else '00'}:00"
+    assert f'until <time class="exact" datetime="{at.replace(" ", "T")}Z"' in shown and f">{at} UTC</time>" in shown
+    assert operator.post(f"/problems/{first}/reopen").status == 303
+
+
+def test_a_command_acknowledges_until_a_moment(troubled: Running) -> None:
+    first, until = troubled.ask("GET", "/admin/v1/problems").json["data"][0]["id"], f"{TOMORROW}T18:00:00Z"
+    done = run_command(troubled.home, "problem", "acknowledge", first, "provider told", until)
+    assert done.stderr == f"acknowledged problem {first} until {until}\n"
+    assert troubled.ask("GET", "/admin/v1/problems").json["data"][-1]["acknowledgement"]["until"] == until
+    assert run_command(troubled.home, "problem", "reopen", first).returncode == 0
 
 
 def test_an_acknowledgement_ends_at_its_time(troubled: Running) -> None:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
+from relaydeck.console.formats import lasts
 from relaydeck.notifications.notification_changes import place
 from relaydeck.store.audit import AuditEntry, AuditLog
 from tests.console.browser.conftest import Observer
@@ -247,6 +248,10 @@ def test_find_why_a_relayer_is_disabled_and_fix_it(scene: Scene, visit: Enter) -
     node = person.page.get_by_role("region", name="Answers of the nodes").locator("tbody tr")
     expect(node.locator("td").nth(2)).to_have_text(f"{int(scene.chain.rpc('eth_blockNumber'), 16):,}")
     person.has_done("find why a relayer is disabled, and fix it")
+    assert [each for each in scene.api("problems") if each["state"] == "disabled"] == []
+    person.page.goto("/console")
+    expect(person.page.get_by_role("link", name="disabled")).to_contain_text("0 disabled")
+    expect(problem).to_have_count(0)
 
 
 def test_see_what_runs_out_first_and_top_it_up(scene: Scene, visit: Enter) -> None:
@@ -258,6 +263,7 @@ def test_see_what_runs_out_first_and_top_it_up(scene: Scene, visit: Enter) -> No
     cells = {label: first.locator(f'[data-label="{label}"]') for label in ("balance", "to reach 30 d", "address")}
     assert exact(cells["balance"].locator(".amount")) == scene.balance(EMPTY_SOON)
     needed = exact(cells["to reach 30 d"].locator(".amount"))
+    states_the_runway(scene, first)
     (known,) = [each for each in scene.api("runways?days=30")["runways"] if each["relayer_id"] == id_of(EMPTY_SOON)]
     assert abs(needed - known["needed"]) < COIN // 1000
     person.click(cells["address"].get_by_role("button", name="Copy"))
@@ -268,7 +274,15 @@ def test_see_what_runs_out_first_and_top_it_up(scene: Scene, visit: Enter) -> No
     expect(row.locator('[data-label="balance"] .amount')).to_have_attribute("title", f"{topped_up:,} Wei")
     expect(row.locator('[data-label="last top-up"] .amount')).to_have_attribute("title", f"{needed:,} Wei")
     assert scene.api(f"relayers/{id_of(EMPTY_SOON)}/runway")["balance"] == topped_up == 5 * COIN + needed
+    states_the_runway(scene, row)
     person.has_done("see what runs out first, and top it up")
+
+
+def states_the_runway(scene: Scene, row: Locator) -> None:
+    """As the API does at this moment, or did when the page was loaded."""
+    seconds = scene.api(f"relayers/{id_of(EMPTY_SOON)}/runway")["until_minimum"]["seconds"]
+    shown = row.locator('[data-label="runway"]').inner_text().split("\n")[0]
+    assert shown in {lasts(seconds + earlier) for earlier in range(0, 300, 30)}
 
 
 def test_pause_twenty_and_resume_them(scene: Scene, visit: Enter) -> None:
@@ -323,6 +337,9 @@ def test_replay_a_failed_delivery(scene: Scene, visit: Enter) -> None:
     lost = receiver.next()
     eventually(lambda: [each["id"] for each in scene.api("deliveries?state=dead")] == [lost["id"]])
     person = visit()
+    (known,) = [each for each in scene.api("problems") if each["state"] == "receiver_failing"]
+    failing = person.page.get_by_role("region", name="Problems of receivers").get_by_role("row", name="mail")
+    expect(failing.locator("td.cause").first).to_have_text(known["cause"])
     person.click(person.page.get_by_role("list", name="The fleet in numbers").get_by_role("link", name="dead"))
     person.click(lost["type"])
     person.sees("HTTP 410 Gone")
@@ -333,6 +350,13 @@ def test_replay_a_failed_delivery(scene: Scene, visit: Enter) -> None:
     attempts = person.page.get_by_role("region", name="Attempts").locator("tbody tr")
     expect(attempts).to_have_count(len(scene.api(f"deliveries/{lost['id']}")["attempts"]))
     person.has_done("send a failed delivery again")
+    person.page.goto("/console/notifications/mail")
+    health = person.page.get_by_role("region", name="Health")
+    expect(health).to_contain_text("The latest attempt to reach it succeeded.")
+    delivery = scene.api(f"deliveries/{lost['id']}")
+    success = health.locator("dd").first.locator("time")
+    expect(success).to_have_attribute("datetime", f"{delivery['finished_at'][:19]}Z")  # in seconds
+    assert [each for each in scene.api("problems") if each["state"] == "receiver_failing"] == []
 
 
 def test_create_and_edit_with_mistakes(scene: Scene, visit: Enter) -> None:
@@ -448,7 +472,7 @@ def test_find_who_changed_it_yesterday(scene: Scene, visit: Enter) -> None:
     (entry,) = scene.api(f"audit?record=fleet-03&from={yesterday}&to={yesterday}")
     expect(row).to_contain_text("token:carol (console)")
     expect(row).to_contain_text("Minimum balance: 0 → 7 wei")
-    expect(row.locator(".changes .amount")).to_have_css("display", "inline")  # on one line with its field
+    expect(row.locator(".amount").first).to_have_css("display", "inline")  # on one line with its field
     expect(row.locator("time")).to_have_attribute("datetime", entry["at"])
     person.has_done("find who changed a relayer yesterday")
 
