@@ -129,7 +129,7 @@ def test_lists_in_other_orders_have_every_record_once_on_each_page(troubled: Pat
         assert listed(running, "order=name") == ["a", "b", "c", "d", "e"]
         assert listed(running, "order=problem") == ["c", "b", "d", "e", "a"]
         assert listed(running, "order=runway") == ["a", "d", "e", "c", "b"]
-        for order in ("name", "problem", "runway", "balance"):
+        for order in ("oldest", "newest", "name", "problem", "runway", "balance"):
             whole = listed(running, f"order={order}")
             paged = [each for page in (1, 2, 3) for each in listed(running, f"order={order}&per_page=2&page={page}")]
             assert paged == whole, order

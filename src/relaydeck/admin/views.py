@@ -259,6 +259,9 @@ class _Listed(NamedTuple):
         if total > ordering.few and not ordering.parts:
             raise BadRequest(f"at most {ordering.few:,} records can be sorted by {order}: filter them, by network")
         start, stop = self.page.bounds(total)
+        if start > total // 2 and ordering.by in _CREATION:  # nearer to the end
+            opposite = Part("seq" if by == "seq DESC" else "seq DESC", rows=table)
+            return list(self._rows((opposite,), total - stop, stop - start))[::-1], total
         return list(self._rows(ordering.parts or (Part(f"{ordering.by}, seq"),), start, stop - start)), total
 
     def _count(self, rows: str, where: str) -> int:
