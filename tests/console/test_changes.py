@@ -221,6 +221,21 @@ def test_saving_after_a_conflict_keeps_what_others_changed_in_fields_that_were_n
     assert operator.post(EDIT, FORM | {"labels": "", "etag": etag_in(operator.get(EDIT))}).status == 303
 
 
+def test_a_conflict_shows_amounts_in_the_same_unit(served: Running, operator: Operator) -> None:
+    """However they are typed."""
+    page = operator.get(EDIT)
+    theirs = {"policies": {"gas_price_cap": 30 * 10**9, "min_balance": 5 * 10**16}}
+    assert served.ask("PATCH", "/admin/v1/relayers/sepolia-1", theirs).status == 200
+    typed = {"policies.gas_price_cap": "20", "policies.min_balance": "50000000 gwei"}
+    shown = press(operator, EDIT, page, "plan", **typed)
+    rows = [
+        ["Gas price cap", "100 gwei", "30 gwei by token:root", "20 gwei"],
+        ["Minimum balance", "0", "0.05 ETH by token:root", "as theirs"],
+    ]
+    assert (shown.status, conflict_in(shown)) == (412, ([CHANGED.format("relayer"), AGAIN], rows))
+    assert operator.post(EDIT, FORM | {"etag": etag_in(operator.get(EDIT))}).status == 303
+
+
 def test_a_pause_alone_is_shown_as_a_fact(served: Running, operator: Operator) -> None:
     page = operator.get(EDIT)
     assert served.ask("POST", "/admin/v1/relayers/sepolia-1/pause").status == 200

@@ -32,6 +32,7 @@ from relaydeck.provisioning.export import keyed_documents
 from relaydeck.provisioning.plan import FieldChange, Step, shown_labels
 from relaydeck.provisioning.planner import NODE_FIELDS
 from relaydeck.provisioning.stored import Stored
+from relaydeck.quantities import parse_wei
 from relaydeck.relayers.model import Relayer
 from relaydeck.signers.known_addresses import find_addresses
 from relaydeck.store.open_store import Store
@@ -306,12 +307,20 @@ def _parts(token: Json) -> dict[str, str]:
 def _conflict(before: Mapping[str, str], edit: Edit, changes: Sequence[Json]) -> list[Difference]:
     """What somebody else has changed, in the order of the form. `changes`: entries of the audit log, newest first."""
     now, typed = ({each.name: each.value for each in inputs} for inputs in (edit.now, edit.typed))
+    inputs = {each.name: each for each in edit.typed}
     names = [each for each in dict.fromkeys([*now, *before]) if before and each != _PAUSED]
     return [
-        Difference(label_of(name), was, theirs, typed.get(name, ""), _newest(changes, name))
-        for name, was, theirs in ((name, before.get(name, ""), now.get(name, "")) for name in names)
+        Difference(label_of(name), was, theirs, mine, _newest(changes, name))
+        for name in names
+        for was, theirs, mine in [[_in_unit(inputs.get(name), each.get(name, "")) for each in (before, now, typed)]]
         if was != theirs
     ]
+
+
+def _in_unit(field: Input | None, text: str) -> str:
+    """The text of a field; an amount as it is written when it is stored: one that is typed may have no unit."""
+    wei = parse_wei(text, field.unit, field.coin) if field is not None and field.kind == "amount" else None
+    return text if field is None or wei is None else text_of(field, wei)
 
 
 def _pause(before: Mapping[str, str], edit: Edit, changes: Sequence[Json]) -> Json | None:
