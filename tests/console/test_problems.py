@@ -1,7 +1,9 @@
 """What is wrong right now, as the overview and `/admin/v1/problems` sum it up, and who takes care of it."""
 
+import getpass
 import json
 import re
+import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +24,7 @@ from relaydeck.signers import check_results, signer_changes
 from relaydeck.signers.check import SignerCheck
 from relaydeck.signers.signer_types import LocalConfig, NewSigner
 from relaydeck.store.open_store import Store
+from relaydeck.timestamps import utc
 from tests.console.conftest import Operator, plain
 from tests.support.running import Running, eventually, run_command
 from tests.support.seeding import fill, issue, opened, relayer
@@ -410,6 +413,25 @@ def test_the_commands_list_acknowledge_and_reopen(troubled: Running) -> None:
     assert listed(troubled)[-1] == ("failing", "on it")
     assert run_command(troubled.home, "problem", "reopen", first, "--json").returncode == 0
     assert listed(troubled)[0] == ("failing", None)
+
+
+def test_the_command_lists_problems_in_words(store: Store, home: Path) -> None:
+    def cells(*arguments: str) -> list[list[str]]:
+        lines = run_command(home, "problem", *arguments).stdout.splitlines()
+        return [[cell.strip() for cell in re.split("[┃│]", line)[1:-1]] for line in lines if line[0] in "┃│"]
+
+    names = ["records", "state", "cause", "since", "network", "acknowledged", "id"]
+    trouble(store, Incident(failed_rounds=3, failing_since=1000, evidence=REFUSED), *(f"r{each}" for each in range(5)))
+    fail_signers(store, ["ops"])
+    (first, second), cause = found(store), "No node returned the nonce: http://node refused the connection."
+    relayers = ["Relayer r0, Relayer r1, Relayer r2 and 2 more", "failing", cause, SINCE, "dev"]
+    signers = ["ops", "signer_unreachable", "refused (unreachable)", SINCE, "-"]
+    assert cells("list") == [names, [*relayers, "-", first.id], [*signers, "-", second.id]]
+    until = utc(int(time.time()) + 86_400)
+    assert run_command(home, "problem", "acknowledge", first.id, "provider told", until).returncode == 0
+    told = f"by cli:{getpass.getuser()} until {until}: provider told"
+    assert cells("list") == [names, [*signers, "-", second.id], [*relayers, told, first.id]]
+    assert cells("reopen", first.id) == [names, [*relayers, "-", first.id]]
 
 
 def test_the_lists_of_networks_and_receivers_say_which_fail(served: Running, operator: Operator) -> None:

@@ -16,7 +16,15 @@ import click
 import msgspec
 from msgspec import UNSET
 
-from relaydeck.api.operations import ACKNOWLEDGE_PROBLEM, BY_NAME, CHECK_SIGNER, FIND, LIST_SIGNER_DRIVERS
+from relaydeck.api.operations import (
+    ACKNOWLEDGE_PROBLEM,
+    BY_NAME,
+    CHECK_SIGNER,
+    FIND,
+    LIST_PROBLEMS,
+    LIST_SIGNER_DRIVERS,
+    REOPEN_PROBLEM,
+)
 from relaydeck.api.records import FleetProblem, Found
 from relaydeck.cli.operation_commands import completed_records, derived_command, identity, list_command, operation_group
 from relaydeck.cli.options import anywhere, as_json, asks_first, confirm, label_pairs
@@ -170,7 +178,29 @@ def find(text: str, first: int, as_json: bool) -> None:
     print_as(found, as_json, partial(print_table, columns=columns("kind", "id", "name", "network", "address")))
 
 
+def _named(view: Json) -> str:
+    """The records of a problem; at most three are named."""
+    more = view["total"] - len(view["records"])
+    names = ", ".join(each["name"] for each in view["records"])
+    return f"{names} and {more} more" if more else names
+
+
+def _acknowledged(view: Json) -> str | None:
+    known = view.get("acknowledgement")
+    return f"by {known['by']} until {known['until']}: {known['note']}" if known else None
+
+
+_PROBLEM = {
+    "records": _named,
+    **columns("state", "cause", "since", "network"),
+    "acknowledged": _acknowledged,
+    "id": "id",
+}
 problem = operation_group("problem")
+problem.add_command(derived_command(LIST_PROBLEMS, "list", show_response=partial(print_table, columns=_PROBLEM)))
+problem.add_command(
+    derived_command(REOPEN_PROBLEM, "reopen", show_response=lambda found: print_table([found], _PROBLEM))
+)
 
 
 @problem.command("acknowledge", epilog="Example:  relaydeck problem acknowledge 6f1ed002ab559585 'provider told' 4h")
