@@ -30,6 +30,7 @@ def test_a_refusal_names_the_roles_that_would_do() -> None:
     assert roles_with("change") == (Role.EDITOR, Role.OWNER, Role.ADMIN)
     assert requirement("call") == "this needs a credential with the role api, editor or owner"
     assert requirement("own") == "this needs a credential with the role owner"
+    assert requirement("approve") == "this needs a credential with the role owner, or a token made with --approve"
 
 
 def test_the_least_role_of_each_operation() -> None:

@@ -62,7 +62,8 @@ def roles_with(permission: Permission) -> tuple[Role, ...]:
 def requirement(permission: Permission) -> str:
     """Which role is missing, for the sender of a request that was refused."""
     *first, last = [role.value for role in roles_with(permission) if role is not Role.ADMIN]
-    return f"this needs a credential with the role {', '.join(first)}{' or ' if first else ''}{last}"
+    granted = ", or a token made with --approve" if permission == "approve" else ""
+    return f"this needs a credential with the role {', '.join(first)}{' or ' if first else ''}{last}{granted}"
 
 
 def describe_roles(quote: str = "") -> str:

@@ -313,6 +313,8 @@ def test_an_editor_with_approve_decides_and_cannot_force(guarded: Admin) -> None
     proposal = proposed(guarded, "PATCH", "relayers/sepolia-1", {"name": "Other"})
     forced = guarded.ask("POST", f"proposals/{proposal}/force", {"reason": "x"}, token=editor)
     assert refusal(forced) == (403, "this needs a credential with the role owner")
+    plain = guarded.ask("POST", f"proposals/{proposal}/approve", token=issue(guarded.running.home, "plain", "editor"))
+    assert refusal(plain) == (403, "this needs a credential with the role owner, or a token made with --approve")
     rejected = guarded.ask("POST", f"proposals/{proposal}/reject", {"reason": "not today"}, token=editor)
     shown = rejected.json["data"]
     assert (shown["state"], shown["decided_by"], shown["decision"]) == ("rejected", "token:editor", "not today")
