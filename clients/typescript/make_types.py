@@ -29,15 +29,15 @@ def build(folder: Path) -> None:
     (source / "operations.ts").write_text("\n".join((_HEAD, *tables)), "utf-8")
     shutil.rmtree(folder / "dist", ignore_errors=True)
     _node("typescript/bin/tsc", "--project", str(folder))
-    # The same sources once more, for programs that call `require`: the nearest package.json decides the kind.
-    package = folder / "package.json"
-    declared = package.read_text("utf-8")
-    package.write_text(declared.replace('"type": "module"', '"type": "commonjs"'), "utf-8")
-    try:
-        _node("typescript/bin/tsc", "--project", str(folder), "--outDir", str(folder / "dist" / "cjs"))
-    finally:
-        package.write_text(declared, "utf-8")
-    (folder / "dist" / "cjs" / "package.json").write_text('{ "type": "commonjs" }\n', "utf-8")
+    # The same sources once more, for programs that call `require`: the nearest package.json decides the kind. They are
+    # copied, so that a build that is killed leaves package.json as it was.
+    copy, kind = folder / "dist" / "copy", '{ "type": "commonjs" }\n'
+    shutil.copytree(source, copy / "src")
+    shutil.copy(folder / "tsconfig.json", copy)
+    (copy / "package.json").write_text(kind, "utf-8")
+    _node("typescript/bin/tsc", "--project", str(copy), "--outDir", str(folder / "dist" / "cjs"))
+    shutil.rmtree(copy)
+    (folder / "dist" / "cjs" / "package.json").write_text(kind, "utf-8")
 
 
 _HEAD = """// Written by make_types.py from the OpenAPI documents.

@@ -105,7 +105,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / DOCUMENTS, copy / DOCUMENTS)
     folder = copy / "clients" / "typescript"
     shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("node_modules", "dist", "__pycache__"))
+    declared = folder / "package.json"
+    before = declared.stat().st_mtime_ns
     build(folder)
+    assert declared.stat().st_mtime_ns == before  # a build that is killed must not leave another one
     npm(folder, "pack", "--silent", "--ignore-scripts")
     (packed,) = folder.glob("*.tgz")
     return packed
