@@ -66,6 +66,7 @@ def test_a_plan_shows_what_a_migration_does_and_changes_nothing(home: Path) -> N
             (33, f"CREATE INDEX {each}", 0, lock)
             for each in ("audit_by_record", "events_by_relayer", "relayers_by_labels")
         ],
+        *[(33, "ALTER TABLE clock", 0, lock)] * 4,
     ]
     assert version(home) == URLS_SINCE
 

@@ -3,16 +3,24 @@
 import http.client
 import re
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
 from relaydeck.console.live import StreamLimit, live_updates, shown_tables
 from relaydeck.errors import TooManyRequests
+from relaydeck.relayers import balance_history, snapshots
+from relaydeck.relayers.balance_history import BalancePeriod
+from relaydeck.relayers.snapshots import StoredRunway
 from relaydeck.secret import Secret
+from relaydeck.signers import check_results
+from relaydeck.signers.check import SignerCheck
+from relaydeck.store.database import Transaction
 from tests.console.conftest import Operator
 from tests.support.running import Running
-from tests.support.seeding import issue
+from tests.support.seeding import issue, opened
+
+_SHOWING_RELAYERS = ("", "/relayers", "/relayers/sepolia-1", "/runway", "/networks/sepolia", "/signers/ops")
 
 
 class Source:
@@ -44,7 +52,7 @@ async def test_a_stream_ends_after_its_time() -> None:
 
 
 def test_a_stream_looks_at_each_table_once() -> None:
-    assert shown_tables("audit," * 20_000 + "measured,unknown," + "audit") == ["audit", "measured"]
+    assert shown_tables("audit," * 20_000 + "balances,nodes,unknown," + "audit") == ["audit", "balances", "nodes"]
     assert shown_tables("," * 60_000) == []
 
 
@@ -108,6 +116,72 @@ def test_a_page_hears_of_what_it_shows_and_of_nothing_else(served: Running, oper
     assert [_revision(each) > changed for each in others] == [True] * len(others)
     for each in (audit, *others):
         each.close()
+
+
+def measure_nothing(transaction: Transaction) -> None:
+    transaction.execute("UPDATE leases SET fence = fence")
+
+
+def measure_a_balance(transaction: Transaction) -> None:
+    (row,) = transaction.all("SELECT seq FROM relayers WHERE id = 'sepolia-1'")
+    now = int(time.time())
+    balance_history.save(transaction, [(row.seq, BalancePeriod(now, now, now))])
+
+
+def measure_a_runway(transaction: Transaction) -> None:
+    (row,) = transaction.all("SELECT seq FROM relayers WHERE id = 'sepolia-1'")
+    snapshots.save_runway(transaction, row.seq, StoredRunway(int(time.time()), 4_000_000_000, None))
+
+
+def measure_trouble(transaction: Transaction) -> None:
+    transaction.mark(snapshots.INCIDENTS)
+
+
+def check_a_signer(transaction: Transaction) -> None:
+    check_results.keep(transaction, SignerCheck("ops", int(time.time()), 1, "ok", "it signed", None, ()), "")
+
+
+@pytest.mark.parametrize(
+    ("measure", "shown_by"),
+    [
+        (measure_nothing, set[str]()),
+        (measure_a_balance, {*_SHOWING_RELAYERS}),
+        (measure_a_runway, {*_SHOWING_RELAYERS}),
+        (measure_trouble, {*_SHOWING_RELAYERS, "/networks"}),
+        # The overview of a small fleet has first steps, and a signer that was checked is one of them.
+        (check_a_signer, {"", "/relayers/sepolia-1", "/signers", "/signers/ops"}),
+    ],
+)
+def test_a_page_that_shows_what_is_measured_loads_itself_again_only_after_that(
+    served: Running, operator: Operator, measure: Callable[[Transaction], None], shown_by: set[str]
+) -> None:
+    paths = [*_SHOWING_RELAYERS, "/networks", "/signers", "/tokens", "/audit"]
+    loads_again(served, operator, operator.text(""))  # the first stream of a worker takes everything for changed
+    pages = {path: operator.text(path) for path in paths}
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        measure(transaction)
+    assert {path for path, page in pages.items() if loads_again(served, operator, page)} == shown_by
+    assert not any(loads_again(served, operator, operator.text(path)) for path in paths)
+
+
+def loads_again(served: Running, operator: Operator, page: str) -> bool:
+    """Whether the script of the page asks for it again, after what the next stream says first."""
+    shown, shows = re.findall('data-revision="([0-9]+)" data-live="([^"]*)"', page)[0]
+    stream = open_stream(served, operator, f"/live?shows={shows}")
+    try:
+        return _revision(stream) > int(shown)
+    finally:
+        stream.close()
+
+
+@pytest.mark.parametrize("path", ["/nodes", "/networks/sepolia/now", "/relayers/sepolia-1/why"])
+def test_a_page_of_what_nodes_answer_now_asks_them_again_with_each_stream(
+    served: Running, operator: Operator, path: str
+) -> None:
+    page = operator.text(path)
+    with opened(served.home) as store, store.database.transaction() as transaction:
+        measure_nothing(transaction)
+    assert loads_again(served, operator, page)
 
 
 @pytest.mark.parametrize("path", ["/apply", "/estimate", "/view", "/tokens/root/revoke"])

@@ -238,7 +238,7 @@ def test_every_runway_is_greyed_with_what_else_ages_on_a_stale_page() -> None:
     assert ".lasts" in rule
     for template in (CONSOLE / "templates").glob("*.html"):
         text = template.read_text("utf-8")
-        for shown in re.finditer(r"\| (?:lasts|until)\b", text):
+        for shown in re.finditer(r"\| (?:lasts|left)\b", text):
             assert 'class="lasts' in re.findall(r"<(?:td|dd)\b[^>]*>", text[: shown.start()])[-1], template.name
 
 

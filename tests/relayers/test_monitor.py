@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from itertools import pairwise
 
 import pytest
 from msgspec import UNSET
@@ -58,6 +59,18 @@ async def test_it_is_disabled_after_three_rounds_without_an_answer_and_told_once
     assert (incident.failed_rounds, incident.evidence) == (6, (NodeProblem(shown, "refused the connection"),))
     assert scene.reported() == [("relayer.disabled", "r1")]
     assert scene.audited() == [("monitor", "relayer.disabled", "r1")]
+
+
+async def test_pages_learn_of_what_they_show_of_an_incident_and_of_nothing_else(scene: Watching) -> None:
+    node = await scene.node("dead")
+    scene.add("r1", node)
+    monitor = scene.process()
+    written = [0]
+    for _ in range(5):
+        await scene.rounds(monitor, 1)
+        (row,) = scene.store.database.read("SELECT troubles_written FROM clock", {})
+        written.append(row.troubles_written)
+    assert [later > earlier for earlier, later in pairwise(written)] == [True, True, True, False, False]
 
 
 # sentence: 3-disabled

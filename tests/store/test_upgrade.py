@@ -494,6 +494,10 @@ def test_a_plan_names_each_missing_step_and_changes_nothing(
             (30, "CREATE INDEX proposals_open", 0),
             (31, "ALTER TABLE tokens", 0),
             *[(32, "ALTER TABLE protections", 0)] * 2,
+            (33, "CREATE INDEX audit_by_record", 2),
+            (33, "CREATE INDEX events_by_relayer", 1),
+            (33, "CREATE INDEX relayers_by_labels", 1),
+            *[(33, "ALTER TABLE clock", 0)] * 4,
         ]
     if version < VERSIONS_SINCE:
         assert [each.rows for each in planned if each.work == "seal or prove stored values"][-2:] == [4, 1]

@@ -7,7 +7,7 @@ import msgspec
 from relaydeck.api.operations import SCOPED
 from relaydeck.console.admin_calls import Operator, Proposed
 from relaydeck.console.guard import require_form_token, require_same_origin
-from relaydeck.console.live import MEASURED, LatestChanges, StreamLimit, live_updates, shown_tables
+from relaydeck.console.live import LatestChanges, StreamLimit, live_updates, shown_tables
 from relaydeck.console.page_request import PAGES, Menu, PageRequest, RegisteredPage, Services
 from relaydeck.console.pages import MENU
 from relaydeck.console.rendering import ROOT, asset, event_stream, path_to, redirect
@@ -64,8 +64,7 @@ class Console:
     async def _show(self, call: Call, method: str, path: str, operator: Operator) -> Reply:
         if path == "/live":
             shows = shown_tables(query_of(call).get("shows", ""))
-            first = self._services.revision() if MEASURED in shows else 0
-            changed = partial(self._changes.revision, shows)
+            changed, first = partial(self._changes.revision, shows), await self._changes.first(shows)
             return event_stream(live_updates(changed, self._services.is_stopping, first))
         page, request = self._open(call, method, path, operator)
         operator.require(page.operation)

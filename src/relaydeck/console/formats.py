@@ -15,6 +15,7 @@ import segno
 from markupsafe import Markup, escape
 
 from relaydeck.quantities import NATIVE_DECIMALS
+from relaydeck.timestamps import utc
 
 times = ContextVar("times", default="ago")  # how the page that is rendered shows moments
 _TONES = {
@@ -73,9 +74,20 @@ def lasts(seconds: float) -> str:
     return f"{count:,} {unit}" + (f" {part} {minor}" if part else "")
 
 
+_LONGEST_LEFT = 100 * 365 * 86_400
+
+
 def until(seconds: float) -> str:
     """How long it takes until a balance has fallen to a limit."""
     return lasts(seconds) if seconds > 0 else "reached"
+
+
+def left(seconds: float) -> Markup:
+    """As `until`; a script counts down what has a date in its calendar."""
+    if seconds > _LONGEST_LEFT:
+        return _markup(until(seconds))
+    at = utc(int(time.time() + seconds))
+    return _markup(f'<time class="left" datetime="{at}" title="{at[:10]} {at[11:19]} UTC">{until(seconds)}</time>')
 
 
 def moment(text: str) -> Markup:

@@ -4,8 +4,8 @@ A live update has the revision of the latest change of what a page shows: a page
 again in the background. A stream ends after a while and the browser opens another: so a closed browser, an
 ended session or a stopping service does not hold one for long.
 
-What the monitor and the checks of signers measure has no such revision. A page that shows it loads itself again with
-each new stream.
+What the monitor and the checks of signers measure is written often. A page that shows it learns of that with each new
+stream, and of nothing if nothing was written. What nodes answer is called again with each new stream.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from relaydeck.store.database import Row
 
 T = TypeVar("T")
 
-MEASURED = "measured"  # what a page shows that no table below has a mark of
+NODES = "nodes"  # what a page shows that is not stored
 
 _POLL_SECONDS = 0.25
 _STREAM_SECONDS = 20.0
@@ -40,13 +40,17 @@ _MOST_OF_SESSION = 8  # browsers open six connections to a host
 _MARKS = {"audit": "max(seq)", "events": "max(seq)"} | dict.fromkeys(
     ("deliveries", "networks", "notifications", "relayers", "removals", "signers", "tokens"), "max(revision)"
 )
-_NEWEST = f"SELECT revision, {', '.join(f'(SELECT {mark} FROM {table}) AS {table}' for table, mark in _MARKS.items())}"
+_MEASURED = ("balances", "runways", "troubles", "signer_checks")  # whose marks are in the row of the clock
+_NEWEST = (
+    f"SELECT revision, {', '.join(f'(SELECT {mark} FROM {table}) AS {table}' for table, mark in _MARKS.items())},"
+    f" {', '.join(f'{table}_written AS {table}' for table in _MEASURED)} FROM clock"
+)
 
 
 def shown_tables(text: str) -> list[str]:
     """Those that a page names, each once: a stream looks at them four times a second, however many a client sends."""
     named = {*text.split(",")}
-    return [each for each in (*_MARKS, MEASURED) if each in named]
+    return [each for each in (*_MARKS, *_MEASURED, NODES) if each in named]
 
 
 class LatestChanges:
@@ -68,13 +72,20 @@ class LatestChanges:
         known = [each for each in tables if each in _MARKS]
         return max(self._changed[each] for each in (["removals", *known] if known else _MARKS))
 
+    async def first(self, tables: Sequence[str]) -> int:
+        """As `revision`, also of what is measured; with nodes, the latest of all."""
+        latest = await self.revision(tables)
+        if NODES in tables:
+            return self._seen
+        return max([latest, *(self._changed[each] for each in tables if each in _MEASURED)])
+
     async def _look(self, now: int) -> None:
-        (row,) = await self._read(lambda store: store.database.read(f"{_NEWEST} FROM clock", {}))
-        for table in _MARKS:
+        (row,) = await self._read(lambda store: store.database.read(_NEWEST, {}))
+        for table in (*_MARKS, *_MEASURED):
             mark = getattr(row, table) or 0
             if table not in self._changed or self._marks[table] != mark:
                 self._marks[table] = mark
-                self._changed[table] = mark if "revision" in _MARKS[table] else row.revision
+                self._changed[table] = row.revision if _MARKS.get(table) == "max(seq)" else mark
         self._seen = now
 
 

@@ -38,7 +38,7 @@ Menu = tuple[tuple[tuple[str, str], ...], ...]
 _PER_PAGE = 50
 _LAST_PAGE = 10**15
 _MOST_NAMES = 200
-RELAYERS = ("relayers", "events", "measured")  # what shows relayers with their state
+RELAYERS = ("relayers", "events", "balances", "runways", "troubles")  # what shows relayers with their state
 
 
 @dataclass
@@ -204,7 +204,8 @@ def get(
     """The page is for sessions that may call the operation: any that reads, where none is named.
 
     It loads itself again after a change of the tables that it shows, if any; by default of `audit`, which has an entry
-    for each change of a record. With `measured`, also from time to time: for balances, forecasts and checks.
+    for each change of a record. What is measured, as balances, counts only from time to time,
+    and what `nodes` answer always does.
     """
     return _registers("GET", path, operation, shows)
 

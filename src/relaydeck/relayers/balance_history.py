@@ -97,6 +97,7 @@ def save(transaction: Transaction, periods: Sequence[tuple[int, BalancePeriod]])
         for sequence, each in periods
     ]
     transaction.execute_many(_SAVE, rows)
+    transaction.mark(TABLE)
 
 
 def compact(transaction: Transaction, sequences: Sequence[int], retention: Retention, now: int) -> None:

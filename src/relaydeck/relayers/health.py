@@ -85,6 +85,8 @@ def save(
     incident = next_incident(before, result, context.now)
     kinds = [*_change_state(context, before, result, incident, rounds), *_report_balance(context, before, incident)]
     snapshots.save_incident(context.transaction, before.relayer.id, incident)
+    if _shown(incident, rounds) != _shown(before.incident, rounds):
+        context.transaction.mark(snapshots.INCIDENTS)
     nodes = "; ".join(f"{each.node} {each.problem}" for each in result.evidence)
     reported = {kind: {"cause": nodes, "nodes": nodes} for kind in kinds}
     if decision is not None:
@@ -93,6 +95,11 @@ def save(
             relayer_changes.report(context, decision.kind, before.relayer.id, decision.details)
             reported[decision.kind] = decision.details
     return reported
+
+
+def _shown(incident: Incident, rounds: int) -> Incident:
+    """What pages show of it."""
+    return incident._replace(failed_rounds=min(incident.failed_rounds, rounds), checked_at=0)
 
 
 def _is_unchanged(context: ChangeContext, before: RelayerSnapshot) -> bool:

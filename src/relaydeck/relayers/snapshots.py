@@ -188,3 +188,4 @@ def reset_rounds(transaction: Transaction, relayer_id: str) -> None:
 def save_runway(transaction: Transaction, sequence: int, runway: StoredRunway) -> None:
     values = {"relayer_seq": sequence, **runway._asdict()}
     transaction.execute(upsert_into(RUNWAYS, "relayer_seq", values), values)
+    transaction.mark(RUNWAYS)

@@ -77,6 +77,7 @@ def find_check(read: ReadRows, signer_id: str) -> KeptCheck:
 def keep(transaction: Transaction, check: SignerCheck, alarm: str) -> None:
     values = (check.signer_id, check.checked_at, check.outcome, alarm, msgspec.json.encode(check).decode())
     transaction.execute(_KEEP, dict(zip(_KEPT, values, strict=True)))
+    transaction.mark("signer_checks")
 
 
 _STATES: dict[str, StateName] = {"unreachable": "signer_unreachable", "mismatch": "signer_mismatch"}

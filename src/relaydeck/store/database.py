@@ -89,6 +89,10 @@ class Transaction(Scoped):
         """Raises StoreTrouble, StoreRefusal."""
         raise NotImplementedError
 
+    def mark(self, table: str) -> None:
+        """That a table was written whose rows have no revision, for pages that show it."""
+        self.execute(f"UPDATE clock SET {table}_written = :revision", {"revision": self.revision})
+
     def allow_long_statements(self) -> None:
         """Let each further statement take a minute on a server: it may change any number of rows."""
 

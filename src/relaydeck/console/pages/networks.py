@@ -87,7 +87,7 @@ _CHECKED = (
 )
 
 
-@get("/networks", shows=("networks", "measured"))
+@get("/networks", shows=("networks", "relayers", "troubles"))
 async def show_list(request: PageRequest) -> Reply:
     found = await request.listed("list_networks")
     return request.page("networks.html", states=await _states(request, found["listed"]), **found)
@@ -123,13 +123,13 @@ async def show(request: PageRequest) -> Reply:
     )
 
 
-@get("/nodes", shows=("networks", "measured"))
+@get("/nodes", shows=("networks", "nodes"))
 async def show_nodes(request: PageRequest) -> Reply:
     networks = await request.read(read_networks)
     return request.page("nodes.html", nodes=await request.services.node_calls.call_all(networks))
 
 
-@get("/networks/{id}/now", shows=("networks", "measured"))
+@get("/networks/{id}/now", shows=("networks", "nodes"))
 async def show_now(request: PageRequest) -> Reply:
     name, services = request.identifier, request.services
     network = await request.read(lambda store: read_network(store, name))

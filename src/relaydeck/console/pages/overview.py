@@ -9,7 +9,7 @@ from relaydeck.http.pipeline import Reply
 from relaydeck.store import audit
 
 _LATEST_ENTRIES = 10_000  # among which changes of people are looked for
-_SHOWN = ("audit", "events", "deliveries", "measured")
+_SHOWN = ("audit", "events", "deliveries", "balances", "runways", "troubles")
 _SMALL_FLEET = 20  # one that is larger is past its first steps
 # What shows that each step was done, in their order.
 _FIRST_STEPS = {
@@ -35,6 +35,7 @@ async def show(request: PageRequest, status: int = 200, problem: str = "") -> Re
     if fleet.total("total") <= _SMALL_FLEET:
         (row,) = await request.read(lambda store: store.database.read(f"SELECT {_DONE}", {}))
         steps = {step: bool(getattr(row, step)) for step in _FIRST_STEPS}
+        request = request._replace(shows=(*_SHOWN, "signer_checks"))
     newest = await request.read(lambda store: audit.head(store.database.read))
     after = str(max(0, newest.seq - _LATEST_ENTRIES))
     changes = await request.call("list_audit", order="newest", per_page="8", by="people", after=after)

@@ -93,7 +93,7 @@ def _written(labels: Mapping[str, str]) -> str:
     return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
-@get("/relayers/{id}", shows=(*RELAYERS, "networks"))
+@get("/relayers/{id}", shows=(*RELAYERS, "networks", "signer_checks"))
 async def show(request: PageRequest) -> Reply:
     name = request.identifier
     found = await request.call("get_relayer", name)
@@ -113,6 +113,7 @@ async def show(request: PageRequest) -> Reply:
         network=network.data,
         symbol=network.data["native_symbol"],
         explanation=explanation.data,
+        interval=request.services.settings.monitor_interval_seconds,
         seen=seen.get(name),
         entries=entries,
         events=events.data,
@@ -125,7 +126,7 @@ async def show(request: PageRequest) -> Reply:
     )
 
 
-@get("/relayers/{id}/why", shows=(*RELAYERS, "networks"))
+@get("/relayers/{id}/why", shows=("networks", "relayers", "nodes"))
 async def show_nodes(request: PageRequest) -> Reply:
     """The explanation with every node called now, which takes as long as the slowest one."""
     explanation = await request.call("explain_relayer", request.identifier)

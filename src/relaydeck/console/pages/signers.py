@@ -33,7 +33,7 @@ act("check_signer", done="checked")
 deletion("signers", "One that a relayer uses cannot be removed.")
 
 
-@get("/signers", shows=("signers", "events", "measured"))
+@get("/signers", shows=("signers", "events", "signer_checks"))
 async def show_list(request: PageRequest) -> Reply:
     found = await request.listed("list_signers")
     listed, values = in_list([each["id"] for each in found["listed"]] or [""])
@@ -42,7 +42,7 @@ async def show_list(request: PageRequest) -> Reply:
     return request.page("signers.html", types=_titles(request), names=list(SHAPES), problems=problems, **found)
 
 
-@get("/signers/{id}", shows=(*RELAYERS, "signers"))
+@get("/signers/{id}", shows=(*RELAYERS, "signers", "signer_checks"))
 async def show(request: PageRequest, status: int = 200, **given: Any) -> Reply:
     """`given`: of its form, after that was sent."""
     found = await request.call("get_signer", request.identifier)

@@ -5,13 +5,17 @@ const EVERY_MS = 5000;
 /** @type {[string, number, string, number][]} each with the next one, if it is shown too */
 const UNITS = [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "", 60], ["s", 1, "", 1]];
 
-/** @param {number} seconds */
-function distance(seconds) {
-  const size = Math.abs(seconds);
-  if (size < 1.5) return "now";
+/** @param {number} size in seconds */
+function span(size) {
   const [unit, length, minor, part] = UNITS.find(([, least]) => size >= least) ?? UNITS[3];
   const rest = minor ? Math.floor((size % length) / part) : 0;
-  const text = `${Math.floor(size / length).toLocaleString("en")} ${unit}${rest ? ` ${rest} ${minor}` : ""}`;
+  return `${Math.floor(size / length).toLocaleString("en")} ${unit}${rest ? ` ${rest} ${minor}` : ""}`;
+}
+
+/** @param {number} seconds */
+function distance(seconds) {
+  if (Math.abs(seconds) < 1.5) return "now";
+  const text = span(Math.abs(seconds));
   return seconds > 0 ? `in ${text}` : `${text} ago`;
 }
 
@@ -47,7 +51,15 @@ function update() {
   }
   for (const each of document.querySelectorAll("time[datetime]")) {
     if (!(each instanceof HTMLTimeElement)) continue;
-    const text = distance((Date.parse(each.dateTime) - Date.now()) / 1000);
+    let seconds = (Date.parse(each.dateTime) - Date.now()) / 1000;
+    if (each.classList.contains("left")) {
+      const left = seconds > 0 ? span(seconds) : "reached";
+      if (each.textContent !== left) each.textContent = left;
+      continue;
+    }
+    const every = Number(each.parentElement?.dataset.every); // of what is repeated, the next time
+    if (every) seconds -= Math.min(0, Math.floor(seconds / every)) * every;
+    const text = distance(seconds);
     const local = () => new Date(each.dateTime).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "long" });
     const isAgo = times === "ago" && !each.classList.contains("exact"); // one in a sentence is exact
     const shown = isAgo ? text : times === "local" ? local() : each.textContent;
