@@ -277,12 +277,99 @@ def test_an_id_token_signs_in_only_the_command_that_it_was_asked_for(
     assert exchanged(scene, parse_qs(urlsplit(listened).query)["code"][0]).status_code == status
 
 
-def test_a_person_who_does_not_consent_is_not_signed_in_to_a_command(scene: Scene) -> None:
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"error": "access_denied"}, "the provider answered access_denied"),
+        ({"error": "<made up>", "error_description": "secret"}, "the provider answered an unknown error"),
+        ({}, "the provider answered without a code"),
+        ({"code": "one", "iss": "https://evil.example"}, "another issuer sent the browser back"),
+    ],
+)
+def test_a_command_and_the_log_are_told_why_the_provider_signs_nobody_in(
+    scene: Scene, answer: dict[str, str], reason: str
+) -> None:
     browser = scene.browser()
     place = place_of_refresh(browser.post(f"{scene.console}/sso/command", BEGUN | {"issuer": "other"}))
     state = parse_qs(urlsplit(place).query)["state"][0]
-    answer = browser.get(f"{scene.provider.callback}?{urlencode({'error': 'access_denied', 'state': state})}")
-    assert place_of_refresh(answer) == f"http://127.0.0.1:50000/?state={BEGUN['state']}&error=access_denied"
+    back = browser.get(f"{scene.provider.callback}?{urlencode({**answer, 'state': state})}")
+    told = {"error": "access_denied", "error_description": f"The provider did not sign you in. Reason: {reason}."}
+    expected = f"http://127.0.0.1:50000/?{urlencode({'state': BEGUN['state'], **told})}"
+    assert (back.status_code, place_of_refresh(back)) == (200, expected)
+    assert_logged(scene, "other", reason)
+
+
+def assert_logged(scene: Scene, issuer: str, reason: str) -> None:
+    fields = {"level": "warning", "event": "a person could not sign in", "issuer": issuer, "reason": reason}
+    eventually(lambda: json.dumps(fields)[1:] in scene.running.log)
+
+
+def test_a_command_is_told_at_once_that_its_provider_is_away(scene: Scene) -> None:
+    with serving_issuer() as away:
+        url = away.url
+    place, console = f"http://127.0.0.1:50000/?state={BEGUN['state']}", f"http://127.0.0.1:{(port := free_port())}"
+    issuer = scene.provider.settings(url=url, redirect_uri=f"{console}/console/sso/callback")
+    home = scene.running.home.with_name("away")
+    with Running(home, at=str(port), monitor_interval_seconds="0", issuers=json.dumps([issuer])) as running:
+        answer = Browser(f"{console}/console").post(f"{console}/console/sso/command", BEGUN | {"issuer": "company"})
+        problem = "The provider does not answer as it should. Try again, or use a token. The cause: relaydeck doctor."
+        told = urlencode({"error": "temporarily_unavailable", "error_description": problem})
+        assert place_of_refresh(answer) == f"{place}&{told}"
+        assert_logged(scene._replace(running=running), "company", "it cannot be reached: connection refused")
+
+
+def test_a_refused_exchange_of_a_code_is_logged_with_its_error(scene: Scene) -> None:
+    browser = scene.browser()
+    place = browser.authorise("vera")
+    assert browser.get(with_parameter(place, code="replaced")).status_code == 401
+    assert_logged(scene, "company", "the provider refused the request: invalid_grant")
+    assert "replaced" not in scene.running.log
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds", "problem"),
+    [
+        ({"error": "access_denied", "error_description": "Refused."}, 60, "Refused."),
+        ({"error": "access_denied"}, 60, "the provider did not sign you in"),
+        (None, 0, "nobody signed in within 0 minutes"),
+    ],
+)
+def test_a_command_ends_with_the_reason_or_at_its_time(
+    tmp_path: Path, answer: dict[str, str] | None, seconds: int, problem: str
+) -> None:
+    """The browser goes where the console would lead it."""
+    browser = tmp_path / "browser"
+    back = "" if answer is None else f"&{urlencode(answer)}"
+    program = f"""#!{sys.executable}
+import sys, urllib.parse, urllib.request
+asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(sys.argv[1]).query))
+if {back!r}:
+    urllib.request.urlopen("http://127.0.0.1:" + asked["port"] + "/?state=" + asked["state"] + {back!r}).read()
+"""
+    browser.write_text(program)
+    browser.chmod(0o700)
+    ended = f"from relaydeck.cli.single_sign_on import sign_in; sign_in('http://127.0.0.1:9', {seconds})"
+    done = subprocess.run(
+        [sys.executable, "-c", ended],
+        env={**clean_environment(tmp_path), "BROWSER": str(browser)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    told = [f"relaydeck.errors.OperatorError: {problem}", "Run 'relaydeck login --sso' again."]
+    assert (done.returncode, done.stderr.splitlines()[-2:]) == (1, told)
+
+
+def test_a_command_says_why_the_person_may_not_sign_in(scene: Scene, command: Callable[..., Done]) -> None:
+    done = command("sam", "login", scene.console.removesuffix("/console"), "--sso")
+    assert (done.returncode, done.stderr.splitlines()[2:]) == (
+        1,
+        [
+            "relaydeck: The provider did not sign you in. Reason: no rule of the settings gives this person a role.",
+            "Run 'relaydeck login --sso' again.",
+        ],
+    )
 
 
 def test_a_cookie_of_a_sign_in_is_no_code_of_a_command(scene: Scene) -> None:

@@ -50,6 +50,7 @@ def login(url: str, name: str, token_file: Path | None, sso: bool, as_json: bool
 
     With --sso, the profile holds your session instead. The session ends like one of the console: when you lose access,
     when you do not use it, and with 'relaydeck logout'. 'relaydeck whoami' shows who you are and when your access ends.
+    The command waits 5 minutes for the browser.
 
     The profile is stored in $XDG_CONFIG_HOME/relaydeck/profiles.json (default: ~/.config), which only you may read.
     Use it with --profile NAME, or set RELAYDECK_PROFILE.

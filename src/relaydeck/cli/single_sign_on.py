@@ -26,7 +26,7 @@ from relaydeck.secret import Secret
 SESSION = "p-"  # begins the secret of a session of a person
 _WAIT_SECONDS = 300
 _TIMEOUT_SECONDS = 30.0
-_MOST_BYTES = 65_536
+_MOST_BYTES, _LONGEST_PROBLEM = 65_536, 500
 _AGAIN = "Run 'relaydeck login --sso' again."
 _DONE = b"Back to the command: it says whether you are signed in. You can close this page.\n"
 
@@ -39,7 +39,7 @@ class _Answer(msgspec.Struct, frozen=True):
 class _Listener(HTTPServer):
     """Waits for the browser. Whatever else calls this port gets 404."""
 
-    state, code, is_answered = "", "", False
+    state, code, problem, is_answered = "", "", "", False
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -51,6 +51,7 @@ class _Handler(BaseHTTPRequestHandler):
         is_ours = hmac.compare_digest(query.get("state", "").encode(), self.server.state.encode())
         if is_ours:
             self.server.code, self.server.is_answered = query.get("code", ""), True
+            self.server.problem = query.get("error_description", "")[:_LONGEST_PROBLEM]
         self.send_response(200 if is_ours else 404)
         self.send_header("Content-Type", "text/plain; charset=utf-8")
         self.end_headers()
@@ -60,8 +61,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: the request has the code."""
 
 
-def sign_in(url: str) -> Secret:
-    """The secret of a session. Raises OperatorError."""
+def sign_in(url: str, wait_seconds: float = _WAIT_SECONDS) -> Secret:
+    """The secret of a session, if the browser comes back in this time. Raises OperatorError."""
     verifier = secrets.token_urlsafe(48)
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     with _Listener(("127.0.0.1", 0), _Handler) as listener:
@@ -73,12 +74,13 @@ def sign_in(url: str) -> Secret:
         )
         click.echo(place, err=True)
         threading.Thread(target=webbrowser.open, args=(place,), daemon=True).start()  # some wait for the browser's end
-        until = time.monotonic() + _WAIT_SECONDS
+        until = time.monotonic() + wait_seconds
         while not listener.is_answered and time.monotonic() < until:
             listener.handle_request()
     if not listener.code:
-        waited = f"nobody signed in within {_WAIT_SECONDS // 60} minutes"
-        raise OperatorError("the provider did not sign you in" if listener.is_answered else waited, _AGAIN)
+        problem = listener.problem or "the provider did not sign you in"
+        waited = f"nobody signed in within {wait_seconds / 60:g} minutes"
+        raise OperatorError(problem if listener.is_answered else waited, _AGAIN)
     answer = _post(url, "token", {"code": listener.code, "code_verifier": verifier})
     try:
         found = msgspec.json.decode(answer.body, type=_Answer)

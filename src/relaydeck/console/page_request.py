@@ -53,6 +53,7 @@ class Services:
     revision: Callable[[], int]  # of the database, as far as this worker knows
     is_stopping: Callable[[], bool]
     report_issuer: Callable[[str, str], None]
+    report_sign_on: Callable[[str, str], None]
     estimator: Estimator
     keys: SignerKeys
     urls: UrlRules

@@ -168,7 +168,10 @@ class SignIn:
             given = msgspec.to_builtins(asked)
             values = {"code": asked.code, "fields": given, "theme": theme_of(call.headers)}
             return page("sign_in_command.html", providers=sso.names, **values)
-        place, cookie = await sso.begin(fields.get("issuer", ""), "", asked)
+        try:
+            place, cookie = await sso.begin(fields.get("issuer", ""), "", asked)
+        except SignInFailed as failure:
+            return _onward(call, asked.refused(failure))
         return _onward(call, place, cookie)
 
     async def _to_command(self, sso: "SingleSignOn", call: Call) -> Reply:

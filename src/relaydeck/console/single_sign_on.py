@@ -15,6 +15,7 @@ import hmac
 import json
 import secrets
 import time
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -46,6 +47,11 @@ _NOT_BEGUN = "This sign-in was not begun in this browser, or too long ago. Begin
 _NOT_SIGNED_IN = "The provider did not sign you in."
 _TOO_OFTEN = "You have signed in too often within an hour. Go on in a session that is open, or try later."
 _AWAY = "The provider does not answer as it should. Try again, or use a token. The cause: relaydeck doctor."
+_ERRORS = (  # of RFC 6749 and OpenID Connect Core. Others are not repeated: anybody can send the browser back
+    *("access_denied", "account_selection_required", "consent_required", "interaction_required", "invalid_client"),
+    *("invalid_grant", "invalid_request", "invalid_scope", "login_required", "server_error", "temporarily_unavailable"),
+    *("unauthorized_client", "unsupported_grant_type", "unsupported_response_type"),
+)
 
 
 Header = tuple[bytes, bytes]
@@ -69,6 +75,15 @@ class CommandSignIn(msgspec.Struct, frozen=True):
     challenge: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{43}$")]
     state: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{16,128}$")]
 
+    def refused(self, failure: SignInFailed) -> str:
+        """Where the browser tells the command why it is not signed in."""
+        return _place(self.wanted, _answer(failure))
+
+    @property
+    def wanted(self) -> str:
+        """Where it listens."""
+        return f"{self.port}/?state={self.state}"
+
     @property
     def code(self) -> str:
         """What the command and the page show, so that nobody continues a sign-in that another began."""
@@ -89,6 +104,7 @@ class SingleSignOn:
     def __init__(self, services: Services, limits: SessionLimits, attempts: SignInLimits) -> None:
         issuers = [each for each in services.settings.issuers if each.is_for_people]
         self._issuers = {each.name: TrustedIssuer(each, services.report_issuer) for each in issuers}
+        self._report = services.report_sign_on
         self._read, self._write, self._audit = services.read, services.writer.write, services.audit
         self._proofs, self._limits = services.audit.vault.proofs, limits
         # Apart from those of strangers, who must not keep the sessions of others from being checked.
@@ -104,7 +120,7 @@ class SingleSignOn:
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         challenge = _challenge(verifier)
         if command is not None:
-            challenge, verifier, wanted = command.challenge, "", f"{command.port}/?state={command.state}"
+            challenge, verifier, wanted = command.challenge, "", command.wanted
             nonce = _nonce(challenge)
         asked = {
             "response_type": "code",
@@ -127,27 +143,42 @@ class SingleSignOn:
         """
         query, pending = query_of(call), self._pending(call)
         if pending is None or not hmac.compare_digest(query.get("state", "").encode(), pending.state.encode()):
-            raise SignInFailed(_NOT_BEGUN, 400)
+            raise self._failed("", _NOT_BEGUN, 400)
         trusted = self._issuer(pending.issuer)
+        ended = _cookie(trusted.settings, "", 0)
+        try:
+            code = await self._code(trusted, query)
+        except SignInFailed as failure:
+            if pending.verifier:
+                raise
+            return None, _place(pending.wanted, _answer(failure)), ended
+        if not pending.verifier:
+            kept = pending._replace(verifier=code, began_at=int(time.time()))
+            return None, _place(pending.wanted, {"code": self._sealed(_CODE_USE, kept)}), ended
+        return await self._opened(trusted, code, pending.verifier, pending.nonce), pending.wanted, ended
+
+    async def _code(self, trusted: TrustedIssuer, query: Mapping[str, str]) -> str:
+        """That of the provider. Raises SignInFailed."""
         metadata = await self._metadata(trusted)
         # RFC 9207: a code of another provider must not be sent to this one.
         named, must_name = query.get("iss"), metadata.authorization_response_iss_parameter_supported
         if named != trusted.settings.url and (must_name or named is not None):
-            raise SignInFailed(_NOT_SIGNED_IN, 400)
-        if not pending.verifier:
-            kept = pending._replace(verifier=query.get("code", ""), began_at=int(time.time()))
-            code = urlencode({"code": self._sealed(_CODE_USE, kept)} if kept.verifier else {"error": "access_denied"})
-            return None, f"http://127.0.0.1:{pending.wanted}&{code}", _cookie(trusted.settings, "", 0)
-        if "code" not in query:
-            raise SignInFailed(_NOT_SIGNED_IN, 401)
-        secret = await self._opened(trusted, query["code"], pending.verifier, pending.nonce)
-        return secret, pending.wanted, _cookie(trusted.settings, "", 0)
+            raise self._failed(trusted.settings.name, _NOT_SIGNED_IN, 400, "another issuer sent the browser back")
+        if not query.get("code"):
+            reason = f"the provider answered {_error_in(query) or 'without a code'}"
+            raise self._failed(trusted.settings.name, _NOT_SIGNED_IN, 401, reason)
+        return query["code"]
+
+    def _failed(self, issuer: str, problem: str, status: int, reason: str = "") -> SignInFailed:
+        """Logged. An operator has to see why people cannot sign in."""
+        self._report(issuer, reason or problem)
+        return SignInFailed(f"{problem} Reason: {reason}." if reason and status < 500 else problem, status)
 
     async def exchange_code(self, code: str, verifier: str) -> Secret:
         """The secret of a session for the command that has the verifier. Raises SignInFailed, TooManyRequests."""
         kept = self._unsealed(_CODE_USE, code, _CODE_SECONDS)
         if kept is None or not hmac.compare_digest(kept.nonce, _nonce(_challenge(verifier))):
-            raise SignInFailed(_NOT_BEGUN, 400)
+            raise self._failed("", _NOT_BEGUN, 400)
         return await self._opened(self._issuer(kept.issuer), kept.verifier, verifier, kept.nonce)
 
     async def _opened(self, trusted: TrustedIssuer, code: str, verifier: str, nonce: str) -> Secret:
@@ -157,11 +188,11 @@ class SingleSignOn:
             claims, refresh_token = await self._exchange(self._sign_ins, trusted, form, nonce=nonce)
             person = people.person_of(trusted.settings, claims)
         except Unauthorized as error:
-            raise SignInFailed(f"{_NOT_SIGNED_IN} Reason: {error.reason}.", 401) from None
-        except IssuerFailed:
-            raise SignInFailed(_AWAY, 503) from None
+            raise self._failed(trusted.settings.name, _NOT_SIGNED_IN, 401, error.reason) from None
+        except IssuerFailed as failure:
+            raise self._failed(trusted.settings.name, _AWAY, 503, str(failure)) from None
         if self._attempts.opened(person.actor.encode()):
-            raise SignInFailed(_TOO_OFTEN, 429)
+            raise self._failed(trusted.settings.name, _TOO_OFTEN, 429)
         secret, now = Secret(people.PREFIX + new_session_secret().reveal()), int(time.time())
         encrypted = people.encrypted(secret, refresh_token)
         session = PersonSession(person, session_digest(secret), now, now, now, encrypted)
@@ -184,7 +215,8 @@ class SingleSignOn:
         if response.status >= 500 or response.status == 429:
             raise IssuerFailed(f"it answered HTTP {response.status}")
         if response.status != 200:
-            raise Unauthorized("the provider refused the request")
+            error = _error_in(_object(response.body))
+            raise Unauthorized(f"the provider refused the request{error and f': {error}'}")
         try:
             found = json.loads(response.body)
             id_token, refresh_token = found["id_token"].encode(), found.get("refresh_token", "")
@@ -314,10 +346,11 @@ class SingleSignOn:
     async def _metadata(self, trusted: TrustedIssuer) -> Metadata:
         try:
             found = await trusted.metadata()
-        except IssuerFailed:
-            raise SignInFailed(_AWAY, 503) from None
+        except IssuerFailed as failure:
+            raise self._failed(trusted.settings.name, _AWAY, 503, str(failure)) from None
         if not found.authorization_endpoint or not found.token_endpoint:
-            raise SignInFailed(_AWAY, 503)
+            reason = "its discovery document has no authorization_endpoint or no token_endpoint"
+            raise self._failed(trusted.settings.name, _AWAY, 503, reason)
         return found
 
     def _sealed(self, use: str, pending: _Pending) -> str:
@@ -338,6 +371,31 @@ class SingleSignOn:
             return None
         found = _Pending(*json.loads(stated))
         return found if time.time() - found.began_at < seconds else None
+
+
+def _place(wanted: str, answer: Mapping[str, str]) -> str:
+    """Where a command listens."""
+    return f"http://127.0.0.1:{wanted}&{urlencode(answer)}"
+
+
+def _answer(failure: SignInFailed) -> dict[str, str]:
+    """As in RFC 6749."""
+    error = "temporarily_unavailable" if failure.status >= 500 else "access_denied"
+    return {"error": error, "error_description": failure.problem}
+
+
+def _error_in(answer: Mapping[str, Any]) -> str:
+    """What the provider calls its reason; empty: it says none."""
+    error = answer.get("error")
+    return "" if error is None else error if error in _ERRORS else "an unknown error"
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _challenge(verifier: str) -> str:

@@ -51,6 +51,10 @@ class Reports:
                 problem=problem,
             )
 
+    def sign_on(self, issuer: str, reason: str) -> None:
+        """One that failed. Empty issuer: it was begun at none, or too long ago."""
+        self._log.event("warning", "a person could not sign in", issuer=issuer, reason=reason)
+
     def unforeseen_failure(self, error: BaseException) -> None:
         self._metrics.count(m.UNEXPECTED_FAILURES)
         self._log.event("error", "a fee estimate failed unexpectedly", error=described(error), at=innermost(error))

@@ -66,6 +66,7 @@ class Worker(CoreWorker):
                 revision=self._revision,
                 is_stopping=self._settings.stop_mark(os.getppid()).exists,
                 report_issuer=self._reports.issuer_keys,
+                report_sign_on=self._reports.sign_on,
                 estimator=self._estimator,
                 keys=self._admin.services.keys,
                 urls=self._admin.services.urls,
