@@ -415,6 +415,15 @@ def test_the_commands_list_acknowledge_and_reopen(troubled: Running) -> None:
     assert listed(troubled)[0] == ("failing", None)
 
 
+def test_an_acknowledgement_ends_when_the_problem_becomes_another_one(store: Store, home: Path) -> None:
+    failing = Incident(failed_rounds=3, failing_since=1000, evidence=REFUSED)
+    trouble(store, failing, "r0")
+    assert run_command(home, "problem", "acknowledge", found(store)[0].id, "provider told", "4h").returncode == 0
+    assert [(each.state, each.acknowledgement is None) for each in found(store)] == [("failing", False)]
+    trouble(store, failing, "r0", change="system_disabled = true")
+    assert [(each.state, each.acknowledgement is None) for each in found(store)] == [("disabled", True)]
+
+
 def test_the_command_lists_problems_in_words(store: Store, home: Path) -> None:
     def cells(*arguments: str) -> list[list[str]]:
         lines = run_command(home, "problem", *arguments).stdout.splitlines()
