@@ -49,7 +49,9 @@ def test_several_relayers_are_changed_and_taken_back(page: Page, served: Running
     page.get_by_label("Minimum balance").fill("0.5 ETH")
     page.get_by_label("Labels", exact=True).fill("team=payments")
     page.get_by_role("button", name="Show the changes").click()
-    expect(page.locator("main")).to_contain_text("Labels: 2, Minimum balance: 2.")
+    expect(page.locator("main")).to_contain_text(
+        "Labels: changed in 2 relayers, Minimum balance: changed in 2 relayers."
+    )
     expect(page.get_by_role("list", name="Changes")).to_contain_text("0 → 0.5 ETH")
     assert policies(served) == before
     page.get_by_role("button", name="Change 2 relayers").click()
