@@ -1,5 +1,6 @@
 """Live updates: a message for each change, a bound on streams, and an end."""
 
+import asyncio
 import http.client
 import re
 import time
@@ -7,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
-from relaydeck.console.live import StreamLimit, live_updates, shown_tables
+from relaydeck.console.live import LatestChanges, StreamLimit, live_updates, shown_tables
 from relaydeck.errors import TooManyRequests
 from relaydeck.relayers import balance_history, snapshots
 from relaydeck.relayers.balance_history import BalancePeriod
@@ -15,12 +16,16 @@ from relaydeck.relayers.snapshots import StoredRunway
 from relaydeck.secret import Secret
 from relaydeck.signers import check_results
 from relaydeck.signers.check import SignerCheck
-from relaydeck.store.database import Transaction
+from relaydeck.store.database import Row, Transaction
 from tests.console.conftest import Operator
 from tests.support.running import Running
 from tests.support.seeding import issue, opened
 
 _SHOWING_RELAYERS = ("", "/relayers", "/relayers/sepolia-1", "/runway", "/networks/sepolia", "/signers/ops")
+
+
+async def yield_to_others() -> None:
+    await asyncio.sleep(0)
 
 
 class Source:
@@ -31,7 +36,7 @@ class Source:
         return self.revision
 
     def updates(self, seconds: float = 60.0) -> AsyncGenerator[bytes]:
-        return live_updates(self.latest, lambda: self.stopping, seconds=seconds, poll_seconds=0.001)
+        return live_updates(self.latest, lambda: self.stopping, yield_to_others, seconds=seconds)
 
 
 def message(revision: int) -> bytes:
@@ -54,6 +59,29 @@ async def test_a_stream_ends_after_its_time() -> None:
 def test_a_stream_looks_at_each_table_once() -> None:
     assert shown_tables("audit," * 20_000 + "balances,nodes,unknown," + "audit") == ["audit", "balances", "nodes"]
     assert shown_tables("," * 60_000) == []
+
+
+@pytest.mark.parametrize("ends", ["write", "stop"])
+async def test_streams_share_one_poll_until_something_is_written_or_the_service_stops(ends: str) -> None:
+    looks = list[int]()
+    ended = asyncio.Event()
+
+    def revision() -> int:
+        looks.append(1)
+        return 8 if ends == "write" and ended.is_set() else -1
+
+    async def read(_: object) -> list[Row]:
+        return []
+
+    changes = LatestChanges(revision, read, lambda: ends == "stop" and ended.is_set(), poll_seconds=0.001)
+    streams = [asyncio.create_task(changes.wait()) for _ in range(100)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(looks) == 1
+    streams.pop().cancel()  # the others wait on when a browser leaves
+    ended.set()
+    await asyncio.gather(*streams)
+    assert len(looks) <= 8
 
 
 async def test_a_stop_ends_every_stream() -> None:
@@ -195,7 +223,7 @@ async def test_a_stream_may_begin_with_a_later_revision_than_that_of_what_has_ch
     async def latest() -> int:
         return next(revisions)
 
-    stream = live_updates(latest, lambda: False, first=9, poll_seconds=0.001)
+    stream = live_updates(latest, lambda: False, yield_to_others, first=9)
     assert [await anext(stream), await anext(stream)] == [message(9), message(10)]
 
 

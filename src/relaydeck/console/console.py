@@ -24,7 +24,7 @@ class Console:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._max_body = services.settings.max_body_bytes
-        self._changes = LatestChanges(services.revision, services.read)
+        self._changes = LatestChanges(services.revision, services.read, services.is_stopping)
         self._streams = StreamLimit(services.settings.console_streams)
         self._sign_in = SignIn(services)
 
@@ -65,7 +65,7 @@ class Console:
         if path == "/live":
             shows = shown_tables(query_of(call).get("shows", ""))
             changed, first = partial(self._changes.revision, shows), await self._changes.first(shows)
-            return event_stream(live_updates(changed, self._services.is_stopping, first))
+            return event_stream(live_updates(changed, self._services.is_stopping, self._changes.wait, first))
         page, request = self._open(call, method, path, operator)
         operator.require(page.operation)
         return await page.answer(request)

@@ -29,6 +29,7 @@ T = TypeVar("T")
 NODES = "nodes"  # what a page shows that is not stored
 
 _POLL_SECONDS = 0.25
+_POLLS = 8  # after which a stream that waits looks whether its time is over
 _STREAM_SECONDS = 20.0
 _RETRY_MILLISECONDS = 500
 _RETRY_AFTER_SECONDS = 30
@@ -56,8 +57,16 @@ def shown_tables(text: str) -> list[str]:
 class LatestChanges:
     """At which revision each table was written last, as far as this worker knows. All streams share one query."""
 
-    def __init__(self, revision: Callable[[], int], read: Callable[..., Awaitable[list[Row]]]) -> None:
-        self._revision, self._read = revision, read
+    def __init__(
+        self,
+        revision: Callable[[], int],
+        read: Callable[..., Awaitable[list[Row]]],
+        is_stopping: Callable[[], bool],
+        poll_seconds: float = _POLL_SECONDS,
+    ) -> None:
+        self._revision, self._read, self._is_stopping = revision, read, is_stopping
+        self._poll_seconds = poll_seconds
+        self._polls: asyncio.Task[None] | None = None
         self._seen = -1
         self._marks: dict[str, int] = {}
         self._changed: dict[str, int] = {}
@@ -78,6 +87,18 @@ class LatestChanges:
         if NODES in tables:
             return self._seen
         return max([latest, *(self._changed[each] for each in tables if each in _MEASURED)])
+
+    async def wait(self) -> None:
+        """Until the database was written since the last look, or for a while. One poll serves all streams."""
+        if self._polls is None or self._polls.done():
+            self._polls = asyncio.create_task(self._poll(self._seen))
+        await asyncio.shield(self._polls)
+
+    async def _poll(self, seen: int) -> None:
+        for _ in range(_POLLS):
+            if self._revision() != seen or self._is_stopping():
+                return
+            await asyncio.sleep(self._poll_seconds)
 
     async def _look(self, now: int) -> None:
         (row,) = await self._read(lambda store: store.database.read(_NEWEST, {}))
@@ -121,9 +142,9 @@ class StreamLimit:
 async def live_updates(
     revision: Callable[[], Awaitable[int]],
     is_stopping: Callable[[], bool],
+    wait: Callable[[], Awaitable[None]],
     first: int = 0,
     seconds: float = _STREAM_SECONDS,
-    poll_seconds: float = _POLL_SECONDS,
 ) -> AsyncGenerator[bytes]:
     """The revision at once, or a later one as `first`, and after each change.
 
@@ -133,10 +154,11 @@ async def live_updates(
     ends = loop.time() + seconds
     yield _message(sent)
     while loop.time() < ends and not is_stopping():
-        await asyncio.sleep(poll_seconds)
         if sent < (now := await revision()):
             sent = now
             yield _message(sent)
+        else:
+            await wait()  # right after the look: nothing is written in between that nobody has looked at
 
 
 def _message(revision: int) -> bytes:
