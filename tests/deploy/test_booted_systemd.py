@@ -115,9 +115,14 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    group = _control_groups() / f"relaydeck-test-{tmp_path.parent.name}-{tmp_path.name}"
+    # Not every machine has them mounted, and none at the same place.
+    groups, layer = tmp_path / "groups", tmp_path / "layer"
+    groups.mkdir()
+    layer.mkdir()
+    subprocess.run(["mount", "-t", "cgroup2", "cgroup2", str(groups)], check=True)
+    group = groups / f"relaydeck-test-{tmp_path.parent.name}-{tmp_path.name}"
     group.mkdir()
-    folders = {"FOLDER": tmp_path, "SOURCE": ROOT, "PYTHON": sys.base_prefix, "PACKAGES": sysconfig.get_path("purelib")}
+    folders = {"FOLDER": layer, "SOURCE": ROOT, "PYTHON": sys.base_prefix, "PACKAGES": sysconfig.get_path("purelib")}
     started = subprocess.Popen(
         ["sh", "-c", 'echo $$ > "$GROUP/cgroup.procs" && exec unshare "$@"', "sh", *_UNSHARED, "sh", "-c", _BOOT],
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "GROUP": str(group), "VERSION": _VERSION}
@@ -134,16 +139,11 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         for each in sorted([group, *(path for path in group.rglob("*") if path.is_dir())], reverse=True):
             eventually(lambda processes=each / "cgroup.procs": not processes.read_text("utf-8"))  # type: ignore[misc]
             each.rmdir()
-
-
-def _control_groups() -> Path:
-    found = re.search(r"^cgroup2 (\S+) ", Path("/proc/mounts").read_text("utf-8"), re.MULTILINE)
-    assert found, "control groups of version 2 are not mounted, which systemd needs"
-    return Path(found[1])
+        subprocess.run(["umount", str(groups)], check=True)
 
 
 def _is_booted(started: "subprocess.Popen[bytes]") -> bool:
-    assert started.poll() is None, "systemd needs root, namespaces and overlays"
+    assert started.poll() is None, "systemd needs root, namespaces, overlays and control groups of version 2"
     return any(Path(f"/proc/{each}/comm").read_text("utf-8") == "systemd\n" for each in children(started.pid))
 
 
