@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clients.typescript.make_types import build as build_typescript
+from release import image
 from release.version import ReleaseError, git, version_of, write_version
 
 _BUILD = "import sys; from flit_core.buildapi import {0}; print({0}(sys.argv[1]))"
@@ -40,11 +41,10 @@ def build_packages(root: Path, version: str, target: Path) -> list[Path]:
     for folder in (first, second):
         folder.mkdir(parents=True)
         with copy_of(root, version) as source:
-            _build_packages(source, folder, git(root, "show", "--no-patch", "--format=%ct", "HEAD"))
+            _build_packages(source, folder, moment_of(root))
     names = sorted(path.name for path in first.iterdir())
     for name in names:
-        if digest_of(first / name) != digest_of(second / name):
-            raise ReleaseError(f"{name} is not the same when it is built again")
+        _require_equal(first / name, second / name)
     for name in names:
         (first / name).chmod(0o644)  # flit leaves a wheel to its user alone
         (first / name).replace(target / name)
@@ -53,8 +53,13 @@ def build_packages(root: Path, version: str, target: Path) -> list[Path]:
     return [target / name for name in names]
 
 
-def _build_packages(source: Path, target: Path, moment: str) -> None:
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": moment, "PYTHONDONTWRITEBYTECODE": "1", "TZ": "UTC"}
+def moment_of(root: Path) -> int:
+    """That of the commit which is checked out: everything is built as if at this moment."""
+    return int(git(root, "show", "--no-patch", "--format=%ct", "HEAD"))
+
+
+def _build_packages(source: Path, target: Path, moment: int) -> None:
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(moment), "PYTHONDONTWRITEBYTECODE": "1", "TZ": "UTC"}
 
     def run(folder: Path, *command: str) -> None:
         subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
@@ -72,6 +77,23 @@ def npm() -> str:
     if found is None:
         raise ReleaseError("npm is missing: `make test` installs it in .venv/bin, or install Node.js")
     return found
+
+
+def build_image(root: Path, version: str, target: Path) -> Path:
+    """The archive of the container image. Refuses two different builds."""
+    first = target / f"relaydeck-{version}-image.tar"
+    with tempfile.TemporaryDirectory(prefix="relaydeck-image-") as folder:
+        second = Path(folder) / first.name
+        for archive in (first, second):
+            with copy_of(root, version) as source:
+                image.build_archive(source, moment_of(root), archive)
+        _require_equal(first, second)
+    return first
+
+
+def _require_equal(first: Path, second: Path) -> None:
+    if digest_of(first) != digest_of(second):
+        raise ReleaseError(f"{first.name} is not the same when it is built again")
 
 
 def write_checksums(folder: Path) -> Path:

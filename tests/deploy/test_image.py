@@ -9,12 +9,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
-from release import image
+from release import artifacts, image
 from tests.support.released import released
 from tests.support.running import children, eventually
 
@@ -32,9 +33,17 @@ ip link set lo up
 """
 
 
+_LONG_AGO = 1_577_934_245  # on another day than that of any build
+
+
 class Image(NamedTuple):
     folder: Path  # its root file system
-    config: dict[str, Any]
+    declared: dict[str, Any]
+    moment: int  # which the build was told
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return cast(dict[str, Any], self.declared["config"])
 
     @property
     def command(self) -> list[str]:
@@ -44,14 +53,14 @@ class Image(NamedTuple):
 @pytest.fixture(scope="module")
 def built() -> Iterator[Image]:
     if archive := released("*-image.tar"):
-        name = output("buildah", "pull", "--quiet", f"docker-archive:{archive}")
+        name, moment = output("buildah", "pull", "--quiet", f"docker-archive:{archive}"), artifacts.moment_of(ROOT)
     else:
-        image.build_image(ROOT)
-        name = image.IMAGE
+        name, moment = image.IMAGE, _LONG_AGO
+        image.Builder(moment).build(ROOT)
     container = output("buildah", "from", "--pull-never", name)
     try:
         folder = Path(output("buildah", "mount", container))
-        yield Image(folder, json.loads(output("buildah", "inspect", "--type", "image", name))["Docker"]["config"])
+        yield Image(folder, json.loads(output("buildah", "inspect", "--type", "image", name))["Docker"], moment)
     finally:
         output("buildah", "rm", container)
 
@@ -134,6 +143,38 @@ def test_it_is_not_root_and_writes_to_its_volume_only(container: Container, volu
 def test_it_has_no_installer(built: Image) -> None:
     found = [path.name for path in (built.folder / "opt/relaydeck/bin").iterdir() if path.name.startswith("pip")]
     assert found == []
+
+
+def test_nothing_in_it_says_when_or_where_it_was_built(built: Image) -> None:
+    """Otherwise two builds of a commit would differ, which only `make release` would find, after minutes."""
+    told = datetime.fromtimestamp(built.moment, UTC).isoformat().replace("+00:00", "Z")
+    assert {each["created"] for each in (built.declared, *built.declared["history"])} == {told}
+    files = [path for path in built.folder.rglob("*") if not path.is_symlink()]
+    assert {int(path.stat().st_mtime) for path in files} == {built.moment}
+    # The second word of a compiled module: 0 if it names the time of its source.
+    by_time = [path for path in files if path.suffix == ".pyc" and not any(path.read_bytes()[4:8])]
+    assert by_time == []
+    accounts = (built.folder / "etc/shadow").read_text("utf-8").splitlines()
+    assert {each.split(":")[2] for each in accounts} == {str(built.moment // 86_400)}
+    left = [path for path in (built.folder / "var/log").rglob("*") if path.is_file() and path.stat().st_size]
+    assert left == []
+    copied = [built.folder / "etc" / name for name in ("hostname", "resolv.conf", "hosts", "machine-id")]
+    assert [path for path in copied if path.exists() and path.read_text("utf-8")] == []
+
+
+def test_the_same_image_built_again_is_the_same_archive(tmp_path: Path) -> None:
+    """Each build has a container of its own, whose name buildah writes into the image."""
+    content = tmp_path / "content"
+    content.mkdir()
+    (content / "file").write_text("text")
+    storage = ("--root", str(tmp_path / "root"), "--runroot", str(tmp_path / "run"))
+    archives = [tmp_path / "first", tmp_path / "second"]
+    for archive in archives:
+        container = output("buildah", *storage, "from", "scratch")
+        output("buildah", *storage, "add", container, str(content))
+        output("buildah", *storage, "commit", "--format", "docker", "--timestamp", "1", container, archive.name)
+        image.Builder(1, storage).save(archive, archive.name)
+    assert artifacts.digest_of(archives[0]) == artifacts.digest_of(archives[1])
 
 
 def test_a_signal_stops_it_and_the_volume_survives(built: Image, volume: Path) -> None:
