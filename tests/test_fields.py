@@ -46,7 +46,7 @@ from relaydeck.settings.values import SIGNER_TYPES
 from relaydeck.signers.signer_types import SHAPES
 from relaydeck.store.changes import REFERRING_COLUMNS
 from relaydeck.store.open_store import Store
-from relaydeck.store.record_table import RecordTable
+from relaydeck.store.record_table import RecordTable, json_reader
 from relaydeck.store.sealed_columns import SEALED_COLUMNS
 from tests.support.seeding import fill, opened, relayer
 from tests.support.stored_rows import create_row
@@ -255,6 +255,11 @@ def test_the_check_of_a_list_is_that_of_its_items() -> None:
     check = receivers.item.check
     assert receivers.check is None and check is not None
     assert check("0x12") == "expected an address: 0x and 40 hexadecimal digits"
+
+
+def test_null_that_an_earlier_version_stored_is_unset() -> None:
+    stored = '{"eip1559_pricing":false,"gas_price_cap":null,"whitelist_receivers":["0xabc"]}'
+    assert json_reader(Policies)(stored) == Policies(eip1559_pricing=False, whitelist_receivers=("0xabc",))
 
 
 def test_a_decimal_is_stored_and_read_exactly(home: Path) -> None:

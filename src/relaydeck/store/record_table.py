@@ -207,7 +207,26 @@ def _is_plain(field: Field) -> bool:
 
 def _reader(field: Field) -> Convert:
     kind = field.type if field.type in (*_PLAIN, bool) else str
-    read = kind if _is_column_type(field) else msgspec.json.Decoder(field.type).decode
+    read = kind if _is_column_type(field) else json_reader(field.type)
     if not field.may_be_unset:
         return read
     return lambda value: UNSET if value is None else read(value)
+
+
+def json_reader(kind: Any) -> Convert:
+    """A decoder that accepts what earlier versions wrote: they stored null for an unset field."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(text: str) -> Any:
+        try:
+            return decode(text)
+        except msgspec.ValidationError:
+            return msgspec.convert(_without_nulls(msgspec.json.decode(text)), kind)
+
+    return read
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
