@@ -81,7 +81,8 @@ def _by(name: str, description: str) -> Parameter:
     """An actor: a person, whatever token they used; a token, whoever made it."""
     first = f"substr({name}, 1, length(:{name}) + 11) = :{name} || ' via token:'"
     last = f"substr({name}, length({name}) - length(:{name}) - 4) = ' via ' || :{name}"
-    return Parameter(name, description, f"{name} = :{name} OR {first} OR {last}")
+    # Most have no maker: for these one comparison is enough.
+    return Parameter(name, description, f"{name} = :{name} OR instr({name}, ' via ') > 0 AND ({first} OR {last})")
 
 
 _LABEL = Parameter("label", "Only those with each of these labels.", is_labels=True, example="team=payments,env=prod")
