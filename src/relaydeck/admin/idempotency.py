@@ -79,6 +79,12 @@ def _cipher(key: bytes) -> AESGCM:
     return AESGCM(derived_key(key, b"relaydeck idempotent response 1"))
 
 
+def _decrypted(stored: bytes, key: bytes) -> _StoredResponse:
+    if stored.startswith(_ENCRYPTED):  # an earlier version stored the response without this layer
+        stored = decrypt(_cipher(key), stored.removeprefix(_ENCRYPTED))
+    return msgspec.msgpack.decode(stored, type=_StoredResponse)
+
+
 async def purge_each_hour(database: Database, writer: Writer) -> None:
     """Responses that were kept for a day contain tokens, and expired proposals secrets: they go without a request."""
     while True:
@@ -115,8 +121,7 @@ def _find(context: ChangeContext, scope: str, key: bytes) -> _StoredResponse | N
     if row is None:
         return None
     try:
-        encrypted = context.vault.open(row.sealed_answer, _place(scope)).removeprefix(_ENCRYPTED)
-        return msgspec.msgpack.decode(decrypt(_cipher(key), encrypted), type=_StoredResponse)
+        return _decrypted(context.vault.open(row.sealed_answer, _place(scope)), key)
     except Damaged as damage:
         raise ServerFailure(str(damage)) from None
 
